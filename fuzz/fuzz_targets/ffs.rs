@@ -13,9 +13,8 @@ use seekless_fs::block::Blocking;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Attr, Errno, FileKind, Handle, Ino, New, ROOT, Request, SeekWhat};
 use seekless_fs::core::CoreOptions;
-use seekless_formats::ffs::{
-    self, Ffs, Finding, FsError, MkfsOptions, MountOptions, SealKind, Sealer, check, mkfs, repair,
-};
+use seekless_formats::ffs::{self, Ffs, Finding, SealKind, Sealer, check, mkfs, repair};
+use seekless_formats::{FsError, MkfsOptions, MountOptions};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -1,19 +1,18 @@
 //! What the commands for file systems share: the volume below, and how failures are reported.
 
 use crate::failure::{Exit, Failure};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_engine::io::IoError;
-use seekless_formats::ffs::{Ffs, FsError};
+use seekless_formats::{FsError, Kind, MountedFs};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The kinds of file systems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum FsKind {
-    /// The fast file system of Berkeley.
-    Ffs,
+/// The formats of file systems, by name.
+pub fn formats() -> impl TypedValueParser<Value = Kind> {
+    let values = Kind::all().map(|kind| PossibleValue::new(kind.name).help(kind.summary));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Kind>())
 }
 
 /// How writes of metadata may be ordered: the policies that are built.
@@ -76,15 +75,12 @@ pub fn blame(images: &[PathBuf], error: &FsError) -> Failure {
     Failure::from_message(exit, &format!("{}: {error}", names(images)))
 }
 
-/// Says that a mount met damaged maps.
-pub fn warn_of_damage(images: &[PathBuf], fs: &Ffs) {
-    let closed = fs.format().closed_groups();
-    let Some(first) = closed.first() else { return };
+/// Says what a mount has met that asks for a repair.
+pub fn warn_of_damage(images: &[PathBuf], fs: &dyn MountedFs) {
+    let Some(damage) = fs.damage() else { return };
     crate::term::say(&format!(
-        "warning: {}: the maps of {} groups are damaged, of group {first} first: their free space \
-         is not used; run `seekless fsck --repair` after the unmount",
-        names(images),
-        closed.len()
+        "warning: {}: {damage}; run `seekless fsck --repair` after the unmount",
+        names(images)
     ));
 }
 

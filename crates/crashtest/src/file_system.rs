@@ -7,6 +7,7 @@
 
 use crate::own;
 use crate::sandbox::Mounting;
+use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use std::fmt;
 use std::io;
@@ -34,8 +35,8 @@ pub enum FileSystem {
     F2fs,
     /// None: the workload uses the block device itself.
     Raw,
-    /// FFS of Seekless under this policy, served by this process.
-    Own(PolicyKind),
+    /// A format of Seekless under this policy, served by this process.
+    Own(Kind, PolicyKind),
 }
 
 /// A program that a file system needs.
@@ -107,15 +108,18 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(name: &str) -> Result<FileSystem, String> {
-        let own = |policy: &PolicyKind| FileSystem::Own(*policy);
-        let all = FileSystem::ALL.into_iter().chain(PolicyKind::ALL.iter().map(own));
+        let own =
+            |kind: Kind| kind.policies.iter().map(move |policy| FileSystem::Own(kind, *policy));
+        let all = FileSystem::ALL.into_iter().chain(Kind::all().flat_map(own));
         all.into_iter().find(|fs| fs.to_string() == name).ok_or_else(|| {
-            let policies: Vec<&str> = PolicyKind::ALL.iter().map(|policy| policy.name()).collect();
-            let policies = policies.join("|");
+            let ours = |kind: Kind| {
+                let policies: Vec<&str> = kind.policies.iter().map(|one| one.name()).collect();
+                format!("{}:{}", kind.qualified, policies.join("|"))
+            };
+            let ours: Vec<String> = Kind::all().map(ours).collect();
             format!(
-                "unknown file system `{name}`; known are ext4, xfs, btrfs, f2fs, raw and \
-                 {}:{policies}",
-                own::PREFIX
+                "unknown file system `{name}`; known are ext4, xfs, btrfs, f2fs, raw and {}",
+                ours.join(", ")
             )
         })
     }
@@ -124,7 +128,9 @@ impl FromStr for FileSystem {
 impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FileSystem::Own(policy) => f.pad(&format!("{}:{}", own::PREFIX, policy.name())),
+            FileSystem::Own(kind, policy) => {
+                f.pad(&format!("{}:{}", kind.qualified, policy.name()))
+            }
             fs => f.pad(fs.name()),
         }
     }
@@ -135,8 +141,8 @@ impl fmt::Display for FileSystem {
 pub enum Choice {
     /// One file system.
     One(FileSystem),
-    /// FFS of Seekless under each policy, from one run of the workload.
-    EveryPolicy,
+    /// A format of Seekless under each policy, from one run of the workload.
+    EveryPolicy(Kind),
 }
 
 impl Choice {
@@ -144,7 +150,7 @@ impl Choice {
     pub fn for_workload(self) -> FileSystem {
         match self {
             Choice::One(fs) => fs,
-            Choice::EveryPolicy => FileSystem::Own(PolicyKind::default()),
+            Choice::EveryPolicy(kind) => FileSystem::Own(kind, PolicyKind::default()),
         }
     }
 }
@@ -153,9 +159,12 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Choice, String> {
-        match name.strip_prefix(own::PREFIX) {
-            Some(":all") => Ok(Choice::EveryPolicy),
-            _ => name.parse().map(Choice::One),
+        let kind = name
+            .strip_suffix(":all")
+            .and_then(|name| Kind::all().find(|kind| kind.qualified == name));
+        match kind {
+            Some(kind) => Ok(Choice::EveryPolicy(kind)),
+            None => name.parse().map(Choice::One),
         }
     }
 }
@@ -164,7 +173,7 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Choice::One(fs) => fs.fmt(f),
-            Choice::EveryPolicy => f.pad(&format!("{}:all", own::PREFIX)),
+            Choice::EveryPolicy(kind) => f.pad(&format!("{}:all", kind.qualified)),
         }
     }
 }
@@ -182,14 +191,14 @@ impl FileSystem {
             FileSystem::Btrfs => "btrfs",
             FileSystem::F2fs => "f2fs",
             FileSystem::Raw => "raw",
-            FileSystem::Own(_) => own::PREFIX,
+            FileSystem::Own(kind, _) => kind.qualified,
         }
     }
 
     /// The policy, if this is a file system of Seekless.
     pub fn policy(self) -> Option<PolicyKind> {
         match self {
-            FileSystem::Own(policy) => Some(policy),
+            FileSystem::Own(_, policy) => Some(policy),
             _ => None,
         }
     }
@@ -202,7 +211,7 @@ impl FileSystem {
             FileSystem::Btrfs => 109 * MIB,
             FileSystem::F2fs => 64 * MIB,
             FileSystem::Raw => BLOCK,
-            FileSystem::Own(_) => 4 * MIB,
+            FileSystem::Own(..) => 4 * MIB,
         }
     }
 
@@ -213,7 +222,7 @@ impl FileSystem {
             FileSystem::Xfs => &[Program { name: "mkfs.xfs", package: "xfsprogs" }],
             FileSystem::Btrfs => &[Program { name: "mkfs.btrfs", package: "btrfs-progs" }],
             FileSystem::F2fs => &[Program { name: "mkfs.f2fs", package: "f2fs-tools" }],
-            FileSystem::Raw | FileSystem::Own(_) => &[],
+            FileSystem::Raw | FileSystem::Own(..) => &[],
         }
     }
 
@@ -234,7 +243,7 @@ impl FileSystem {
             FileSystem::Xfs => &["mkfs.xfs", "-q", "-f", "-K"],
             FileSystem::Btrfs => &["mkfs.btrfs", "-q", "-f", "-K"],
             FileSystem::F2fs => &["mkfs.f2fs", "-q", "-f", "-t", "0"],
-            FileSystem::Raw | FileSystem::Own(_) => &[],
+            FileSystem::Raw | FileSystem::Own(..) => &[],
         }
     }
 
@@ -282,8 +291,8 @@ impl FileSystem {
     pub fn make(self, image: &Path) -> Result<(), MakeError> {
         let failed = |error| MakeError::Image { path: image.display().to_string(), error };
         self.fits(std::fs::metadata(image).map_err(failed)?.len())?;
-        if self.policy().is_some() {
-            return own::make(image);
+        if let FileSystem::Own(kind, _) = self {
+            return own::make(kind, image);
         }
         let (Some(program), [_, arguments @ ..]) = (self.programs().first(), self.mkfs()) else {
             return Ok(());

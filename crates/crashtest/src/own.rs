@@ -15,7 +15,7 @@ mod tree;
 use crate::file_system::MakeError;
 use crate::sandbox::Mounting;
 use seekless_engine::disk::Disk;
-use seekless_formats::ffs::{self, Ffs, FsError, MkfsOptions};
+use seekless_formats::{FsError, Kind, MkfsOptions, MountOptions, MountedFs};
 use seekless_fs::call::Timestamp;
 use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::PolicyKind;
@@ -23,8 +23,8 @@ use seekless_serve::files::{Volume, VolumeOptions};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The word in `--fs` before a policy.
-pub const PREFIX: &str = "seekless:ffs";
+/// What names of formats begin with in `--fs`.
+pub const PREFIX: &str = "seekless:";
 /// The kind of a [`Mounting`] whose descriptor is a mount, not a file.
 pub const ATTACHED: &str = "seekless";
 /// Bytes of the cache of a mounted state.
@@ -39,12 +39,12 @@ pub fn mounting() -> Mounting {
 ///
 /// # Errors
 /// If the image cannot be used, or is too small.
-pub fn make(image: &Path) -> Result<(), MakeError> {
+pub fn make(kind: Kind, image: &Path) -> Result<(), MakeError> {
     let failed = |error: String| MakeError::Own { path: image.display().to_string(), error };
     let options = VolumeOptions::new(vec![image.to_owned()], false);
     let mut volume = Volume::open(&options).map_err(|error| failed(error.to_string()))?;
     let options = MkfsOptions { now: wall_clock(), ..MkfsOptions::default() };
-    let made = ffs::mkfs(&mut volume, &options);
+    let made = (kind.mkfs)(&mut volume, &options);
     let closed = volume.close();
     made.map_err(|error| failed(error.to_string()))?;
     closed.map_err(|error| failed(error.to_string()))
@@ -53,14 +53,14 @@ pub fn make(image: &Path) -> Result<(), MakeError> {
 /// Mounts a file system that is clean, or that its policy mounts after a crash.
 ///
 /// # Errors
-/// Those of [`Ffs::mount`].
+/// Those of the format's mount.
 pub(crate) fn mount(
     disk: &mut dyn Disk,
     policy: PolicyKind,
     now: Timestamp,
-) -> Result<Ffs, FsError> {
+) -> Result<Box<dyn MountedFs>, FsError> {
     let core = CoreOptions { cache_bytes: CACHE_BYTES, ..CoreOptions::default() };
-    ffs::mount(disk, &ffs::MountOptions { core, policy, now })
+    (Kind::of(disk)?.mount)(disk, &MountOptions { core, policy, now })
 }
 
 /// Nanoseconds since the epoch.

@@ -16,7 +16,6 @@ mod xfs;
 #[cfg(test)]
 mod tests;
 
-use crate::own;
 use owner::{Owner, label};
 use run::Deadline;
 use seekless_formats::ffs::format::{MAGIC, SUPERBLOCK_AT};
@@ -63,7 +62,7 @@ impl Places {
         }
         let tool = match found {
             "ext4" => Tool::Ext4(ext4::Geometry::read(image, deadline)?),
-            own::PREFIX => Tool::Ffs(ffs::Owners::read(image)?),
+            FFS => Tool::Ffs(ffs::Owners::read(image)?),
             _ => Tool::Xfs(xfs::Geometry::read(image, deadline)?),
         };
         Some(Places { image: image.to_owned(), tool, known: Mutex::default() })
@@ -153,6 +152,9 @@ impl Places {
     }
 }
 
+/// FFS of Seekless, in the words of `--fs` and without the policy.
+const FFS: &str = "seekless:ffs";
+
 /// The file system that an image holds, by its magic number.
 fn detect(image: &Path) -> Option<&'static str> {
     const EXT_MAGIC_AT: u64 = 1024 + 56;
@@ -164,7 +166,7 @@ fn detect(image: &Path) -> Option<&'static str> {
     }
     let mut magic = [0; 8];
     if file.read_exact_at(&mut magic, SUPERBLOCK_AT).is_ok() && magic == MAGIC {
-        return Some(own::PREFIX);
+        return Some(FFS);
     }
     let mut magic = [0; 2];
     file.read_exact_at(&mut magic, EXT_MAGIC_AT).ok()?;

@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn our_own_file_systems_need_no_loop_device() {
         let facts = Facts { loops: Err(io::ErrorKind::NotFound), ..complete() };
-        let own = FileSystem::Own(seekless_fs::policy::PolicyKind::Async);
+        let own = FileSystem::Own(Default::default(), Default::default());
         let ready = judge(own, &facts).expect("nothing is missing");
         assert_eq!(ready.way, "FUSE, served by this process");
         assert_eq!(judge(FileSystem::Ext4, &facts).map_err(|missing| missing.len()), Err(1));

@@ -7,7 +7,8 @@
 use bytes::Bytes;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
-use seekless_formats::ffs::{self, Ffs, MkfsOptions, MountOptions, mkfs};
+use seekless_formats::ffs::{self, Ffs, mkfs};
+use seekless_formats::{MkfsOptions, MountOptions};
 use seekless_fs::block::Blocking;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;

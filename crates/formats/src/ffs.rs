@@ -16,7 +16,6 @@ mod durable;
 #[cfg(test)]
 mod dying;
 pub mod entries;
-pub mod error;
 mod fields;
 pub mod format;
 pub mod free;
@@ -27,6 +26,7 @@ mod harness;
 pub mod holes;
 pub mod inode;
 pub mod inodes;
+mod kind;
 pub mod map;
 #[cfg(test)]
 mod memory;
@@ -48,15 +48,15 @@ pub mod tail;
 pub mod volume;
 
 pub use check::check;
-pub use check::finding::{Finding, Findings, Severity};
+pub use check::finding::{Finding, Findings};
 pub use dump::{dump_groups, dump_inode, dump_superblock};
-pub use error::FsError;
 pub use format::Superblock;
 pub use geometry::{Bit, Fragment, Geometry, Place};
 pub use group::GroupHeader;
 pub use inode::Inode;
-pub use mkfs::{MkfsOptions, MkfsReport, mkfs};
-pub use mount::{MountOptions, mount};
+pub use kind::KIND;
+pub use mkfs::{MkfsReport, mkfs};
+pub use mount::mount;
 pub use personality::Ffs;
 pub use repair::{RepairReport, repair};
 pub use seal::{SealKind, Sealer};

@@ -1,8 +1,20 @@
-//! Formats of file systems: the bytes on disk, and the operations over them.
+//! Formats of file systems: the bytes on disk, the operations over them, and the registry in which
+//! commands find them.
 //!
-//! A format is a [`seekless_fs::mounted::personality::Personality`] with mkfs, mount, check and
-//! repair. Start with [`ffs`].
+//! A format is a folder: a [`seekless_fs::mounted::personality::Personality`] with mkfs, mount,
+//! check and repair, declared in a [`kind::KindDescriptor`]. A line of [`registry`] lists it.
 #![forbid(unsafe_code)]
 
+pub mod error;
 pub mod ffs;
+pub mod kind;
+pub mod options;
+pub mod registry;
+pub mod report;
 pub mod tree;
+
+pub use error::FsError;
+pub use kind::{KindDescriptor, MountedFs};
+pub use options::{MkfsOptions, MountOptions};
+pub use registry::Kind;
+pub use report::{Checked, Finding, Nature, Repaired, Severity};

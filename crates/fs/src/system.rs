@@ -67,6 +67,48 @@ pub trait FileSystem: Debug {
     fn stats(&self) -> Vec<(&'static str, f64)>;
 }
 
+impl<F: FileSystem + ?Sized> FileSystem for Box<F> {
+    fn submit(&mut self, call: Call, cx: &mut FsCx<'_, '_>) {
+        (**self).submit(call, cx);
+    }
+
+    fn complete(&mut self, port: Port, done: Done, cx: &mut FsCx<'_, '_>) {
+        (**self).complete(port, done, cx);
+    }
+
+    fn pump(&mut self, cx: &mut FsCx<'_, '_>) {
+        (**self).pump(cx);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        (**self).deadline()
+    }
+
+    fn stop(&mut self, cx: &mut FsCx<'_, '_>) {
+        (**self).stop(cx);
+    }
+
+    fn stopped(&self) -> bool {
+        (**self).stopped()
+    }
+
+    fn failed(&self) -> Option<IoError> {
+        (**self).failed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        (**self).failure()
+    }
+
+    fn requests(&self) -> u64 {
+        (**self).requests()
+    }
+
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        (**self).stats()
+    }
+}
+
 /// A system that answers each call at once: the model, or a file system with its volumes below.
 ///
 /// [`crate::call::Request::Forget`] has no reply of its own; a runner answers it with

@@ -4,6 +4,7 @@
 //! the number for all sequences of one operation.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
 
+use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use seekless_prove::files::{Ace, FileSubject};
 use seekless_prove::{ProveOptions, prove};
@@ -24,7 +25,7 @@ fn main() {
     let all = PolicyKind::ALL;
     let policy = all.into_iter().find(|one| one.name() == policy).expect("a known policy");
     let amount = args.next().expect("states, or `ace`");
-    let mut subject = FileSubject::of(policy).expect("it has a contract");
+    let mut subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
     subject.ace = (amount == "ace").then_some(Ace::One);
     let states = amount.parse().unwrap_or(u64::MAX);
     let options = ProveOptions { states, ..ProveOptions::of(subject) };

@@ -124,7 +124,7 @@ impl Args {
                 "keep it with --dir DIR, then give them to `seekless replay-crashes DIR/run.tape`",
             ));
         }
-        if !self.pause.is_zero() && self.fs != Choice::EveryPolicy {
+        if !self.pause.is_zero() && !matches!(self.fs, Choice::EveryPolicy(_)) {
             return Err(Failure::usage(
                 "--pause passes virtual time, which this file system has not",
             )
@@ -156,7 +156,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     say(&format!("seekless: {} on {}: {}", args.fs, Size::from_blocks(size / BLOCK), ready.way));
     let outcome = match args.fs {
         Choice::One(_) => test.whole(size, out),
-        Choice::EveryPolicy => test.every_policy(size, out),
+        Choice::EveryPolicy(kind) => test.every_policy(kind, size, out),
     };
     let outcome = outcome.map_err(|failure| test.or_by_signal(failure));
     test.tidy();
@@ -334,7 +334,7 @@ impl Test<'_> {
         let Recorded { requests, marks, .. } = tested.recorded;
         let noun = match self.args.fs {
             Choice::One(_) => "requests",
-            Choice::EveryPolicy => "calls",
+            Choice::EveryPolicy(_) => "calls",
         };
         say(&format!("seekless: {requests} {noun} and {marks} acknowledgements recorded"));
         Ok(())

@@ -10,7 +10,7 @@ use crate::files::tar_out::TarOut;
 use crate::files::{Files, ToolError};
 use crate::filesystem::{VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
 use clap::Subcommand;
-use seekless_formats::ffs::{self, Ffs, MountOptions};
+use seekless_formats::{Kind, MountOptions, MountedFs};
 use seekless_fs::call::Errno;
 use seekless_fs::core::CoreOptions;
 use seekless_serve::files::Offline;
@@ -153,7 +153,7 @@ struct TarArgs {
 }
 
 /// The files of an image that is open.
-pub(super) type Opened = Files<Offline<Ffs>>;
+pub(super) type Opened = Files<Offline<Box<dyn MountedFs>>>;
 
 /// Runs a tool.
 ///
@@ -188,16 +188,17 @@ impl ImageArgs {
         let mut volume = self.volume.open(&images, read_only)?;
         let now = wall_clock();
         let core = CoreOptions { read_only, ..CoreOptions::default() };
-        let fs =
-            match ffs::mount(&mut volume, &MountOptions { core, now, ..MountOptions::default() }) {
-                Ok(fs) => fs,
-                Err(error) => {
-                    // The volume is left as it was found.
-                    let _ = volume.close();
-                    return Err(blame(&images, &error));
-                }
-            };
-        warn_of_damage(&images, &fs);
+        let options = MountOptions { core, now, ..MountOptions::default() };
+        let mounted = Kind::of(&mut volume).and_then(|kind| (kind.mount)(&mut volume, &options));
+        let fs = match mounted {
+            Ok(fs) => fs,
+            Err(error) => {
+                // The volume is left as it was found.
+                let _ = volume.close();
+                return Err(blame(&images, &error));
+            }
+        };
+        warn_of_damage(&images, &*fs);
         let mut files = Files::new(Offline::new(fs, volume), now);
         let outcome = tool(&mut files);
         let closed = files.into_system().close();

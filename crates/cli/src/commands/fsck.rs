@@ -3,9 +3,10 @@
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{VolumeArgs, blame, blame_device, names};
 use crate::volume::json_names;
-use seekless_formats::ffs::{self, Finding, Findings, FsError, RepairReport};
+use seekless_formats::{Checked as Findings, Finding, FsError, Kind, Repaired};
 use seekless_serve::files::Volume;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -66,7 +67,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 struct Checked {
     /// Of the first check.
     before: Findings,
-    repair: Option<RepairReport>,
+    repair: Option<Repaired>,
 }
 
 fn check(args: &Args) -> Result<Checked, Failure> {
@@ -78,10 +79,11 @@ fn check(args: &Args) -> Result<Checked, Failure> {
 }
 
 fn check_volume(args: &Args, volume: &mut Volume) -> Result<Checked, FsError> {
-    let before = ffs::check(volume)?;
+    let kind = Kind::of(volume)?;
+    let before = (kind.check)(volume)?;
     let sound = before.is_clean() && before.unmounted;
     let repair = match args.repair && !sound {
-        true => Some(ffs::repair(volume)?),
+        true => Some((kind.repair)(volume)?),
         false => None,
     };
     Ok(Checked { before, repair })
@@ -97,10 +99,11 @@ impl Checked {
     }
 
     /// All findings; those that appeared while others were repaired come at the end.
-    fn findings(&self) -> Vec<&Finding> {
-        let repaired = self.repair.iter().flat_map(|report| &report.repaired);
-        let later = repaired.filter(|finding| !self.before.list.contains(finding));
-        self.before.list.iter().chain(later).collect()
+    fn findings(&self) -> Vec<&dyn Finding> {
+        let known: BTreeSet<String> = self.before.list.iter().map(ToString::to_string).collect();
+        let repaired = self.repair.iter().flat_map(|report| &report.list);
+        let later = repaired.filter(|finding| !known.contains(&finding.to_string()));
+        self.before.list.iter().chain(later).map(|finding| &**finding).collect()
     }
 
     fn print(&self, args: &Args, out: &mut dyn Write) -> Outcome {
@@ -126,7 +129,7 @@ impl Checked {
     }
 
     fn as_json(&self, args: &Args) -> Value {
-        let finding = |finding: &&Finding| {
+        let finding = |finding: &&dyn Finding| {
             json!({
                 "severity": finding.severity().name(),
                 "phase": finding.phase(),

@@ -1,10 +1,10 @@
 //! `seekless mkfs`: makes a file system, and the volume below it if that is asked for.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{FsKind, VolumeArgs, blame, blame_device, names, policies, wall_clock};
+use crate::filesystem::{VolumeArgs, blame, blame_device, formats, names, policies, wall_clock};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
-use seekless_formats::ffs::{self, FsError, MkfsOptions, MkfsReport};
+use seekless_formats::{FsError, Kind as FsKind, MkfsOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_serve::files::Volume;
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(required = true, value_name = "IMAGE")]
     image: Vec<PathBuf>,
     /// The kind of file system.
-    #[arg(long, value_name = "KIND", default_value = "ffs")]
+    #[arg(long, value_name = "KIND", default_value = "ffs", value_parser = formats())]
     fs: FsKind,
     /// How `mount` orders writes of metadata unless it is told otherwise.
     #[arg(long, value_name = "POLICY", default_value = "async", value_parser = policies())]
@@ -68,7 +68,6 @@ pub struct Args {
 /// # Errors
 /// If something is there already, the sizes are not possible, or the image is unusable or in use.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let FsKind::Ffs = args.fs;
     let options = options(args)?;
     let made = make_volume(args)?;
     let outcome = make(args, &options, made);
@@ -80,14 +79,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn make(args: &Args, options: &MkfsOptions, fresh: bool) -> Result<MkfsReport, Failure> {
+fn make(args: &Args, options: &MkfsOptions, fresh: bool) -> Result<String, Failure> {
     let mut volume = args.volume.open(&args.image, false)?;
     let made = match fresh || args.force {
         true => Ok(()),
         false => refuse_content(args, &mut volume),
     };
-    let made = made
-        .and_then(|()| ffs::mkfs(&mut volume, options).map_err(|error| blame(&args.image, &error)));
+    let made = made.and_then(|()| {
+        (args.fs.mkfs)(&mut volume, options).map_err(|error| blame(&args.image, &error))
+    });
     // Also after an error: else the volume is left as after a crash.
     let closed = volume.close().map_err(|error| blame_device(&args.image, error));
     made.and_then(|report| closed.map(|()| report))
@@ -109,7 +109,7 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         uid: rustix::process::getuid().as_raw(),
         gid: rustix::process::getgid().as_raw(),
         now: wall_clock(),
-        policy: args.policy.into(),
+        policy: args.policy,
         ..MkfsOptions::default()
     })
 }
@@ -147,10 +147,10 @@ fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
         let cause = format!("{} holds {what}", names(&args.image));
         Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
     };
-    match ffs::load(volume) {
+    match FsKind::of(volume) {
         Err(FsError::Foreign) => {}
-        Err(error @ FsError::Io(_)) => return Err(blame(&args.image, &error)),
-        Ok(_) | Err(_) => return holds("an FFS"),
+        Err(error) => return Err(blame(&args.image, &error)),
+        Ok(kind) => return holds(&format!("an {}", kind.title)),
     }
     let blocks = volume.blocks();
     let count = SIGN_BLOCKS.min(blocks);

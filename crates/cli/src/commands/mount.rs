@@ -7,7 +7,7 @@ use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::spec;
 use seekless_engine::size::Size;
-use seekless_formats::ffs::{self, Ffs, FsError};
+use seekless_formats::{self as formats, FsError, Kind, MountedFs};
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::shared::NO_PUNCH;
@@ -124,17 +124,16 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     });
     let ready = args.background.ready()?;
     let mut volume = Volume::open(&options)?;
-    let mounted = policy(args, &mut volume)
+    let mounted = Kind::of(&mut volume)
+        .and_then(|kind| Ok((kind, policy(args, kind, &mut volume)?)))
         .map_err(|error| blame(images, &error))
-        .and_then(|policy| {
+        .and_then(|(kind, policy)| {
             let gives_up = args.trust_completions && volume.is_volatile();
-            give_up(gives_up, images, policy).map(|()| policy)
-        })
-        .and_then(|policy| {
-            let mounted = mount(args, policy, &mut volume).map_err(|error| blame(images, &error));
-            mounted.map(|fs| (fs, policy))
+            give_up(gives_up, images, policy)?;
+            let mounted = mount(args, (kind, policy), &mut volume);
+            Ok((kind, mounted.map_err(|error| blame(images, &error))?))
         });
-    let (fs, kind) = match mounted {
+    let (kind, fs) = match mounted {
         Ok(mounted) => mounted,
         Err(failure) => {
             // The volume is left as it was found.
@@ -142,16 +141,17 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
             return Err(failure);
         }
     };
-    warn_of_damage(images, &fs);
+    warn_of_damage(images, &*fs);
     let options = MountOptions {
         point: absolute(point),
         images: images.to_vec(),
         read_only: args.is_read_only(),
         writeback: args.writeback,
-        policy: kind.name().to_owned(),
+        policy: fs.policy().name().to_owned(),
     };
     let how = if args.is_read_only() { ", read-only" } else { "" };
-    let line = format!("{}: FFS mounted at {}{how}", names(images), options.point.display());
+    let line =
+        format!("{}: {} mounted at {}{how}", names(images), kind.title, options.point.display());
     let mut said = Ok(());
     files::serve(fs, volume, &options, &mut || {
         said = ready.say(out, &line);
@@ -160,10 +160,10 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
 }
 
 /// The policy of the mount.
-fn policy(args: &Args, volume: &mut Volume) -> Result<PolicyKind, FsError> {
+fn policy(args: &Args, kind: Kind, volume: &mut Volume) -> Result<PolicyKind, FsError> {
     Ok(match args.policy {
         Some(policy) => policy,
-        None => ffs::load(volume)?.superblock.policy.kind().unwrap_or_default(),
+        None => (kind.advice)(volume)?,
     })
 }
 
@@ -191,7 +191,11 @@ fn give_up(gives_up: bool, images: &[PathBuf], policy: PolicyKind) -> Outcome {
 }
 
 /// Mounts the file system, in use from then on until its clean end.
-fn mount(args: &Args, policy: PolicyKind, volume: &mut Volume) -> Result<Box<Ffs>, FsError> {
+fn mount(
+    args: &Args,
+    (kind, policy): (Kind, PolicyKind),
+    volume: &mut Volume,
+) -> Result<Box<dyn MountedFs>, FsError> {
     let core = CoreOptions {
         cache_bytes: args.cache.bytes(),
         read_only: args.is_read_only(),
@@ -201,7 +205,7 @@ fn mount(args: &Args, policy: PolicyKind, volume: &mut Volume) -> Result<Box<Ffs
         },
         ..CoreOptions::default()
     };
-    ffs::mount(volume, &ffs::MountOptions { core, policy, now: wall_clock() }).map(Box::new)
+    (kind.mount)(volume, &formats::MountOptions { core, policy, now: wall_clock() })
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ mod parallel;
 mod planted;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::FsKind;
+use crate::filesystem::formats;
 use crate::term::Progress;
 #[cfg(debug_assertions)]
 use planted::Planted;
 use seekless_arrays::Level;
+use seekless_formats::Kind as FsKind;
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_prove::files::{FileSubject, Rules};
@@ -63,7 +64,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["raid", "log", "replay"])]
     sparse: bool,
     /// Prove a file system instead of a layout.
-    #[arg(long, value_name = "FS")]
+    #[arg(long, value_name = "FS", value_parser = formats())]
     #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "replay"])]
     fs: Option<FsKind>,
     /// How the file system orders its writes.
@@ -177,14 +178,14 @@ impl Args {
             return replayed(file);
         }
         match (self.fs, self.layout) {
-            (Some(FsKind::Ffs), _) => {
+            (Some(kind), _) => {
                 let variant = files::Variant {
                     judge: self.judge,
                     ace: self.ace,
                     trusts: self.trust_completions,
                     device: self.device,
                 };
-                Ok(Chosen::Files(files::subject(self.policy, variant)?, None))
+                Ok(Chosen::Files(files::subject(kind, self.policy, variant)?, None))
             }
             (None, Some(layout)) => {
                 Ok(Chosen::Block(subject(layout, self.apart(), self.raid, self.members)?, None))

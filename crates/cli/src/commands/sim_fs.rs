@@ -3,7 +3,7 @@
 use super::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{FsKind, simulated_policies};
+use crate::filesystem::{formats, simulated_policies};
 use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
 use seekless_engine::size::{Size, parse_bytes};
-use seekless_formats::ffs::MkfsOptions;
+use seekless_formats::{Kind as FsKind, MkfsOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::files::host::Host;
 use seekless_lab::files::programs::{Amount, ProgramKind};
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "PROGRAM", value_parser = programs())]
     program: ProgramKind,
     /// The kind of file system.
-    #[arg(long, value_name = "KIND", default_value = "ffs")]
+    #[arg(long, value_name = "KIND", default_value = "ffs", value_parser = formats())]
     fs: FsKind,
     /// How writes of metadata are ordered.
     #[arg(long, value_name = "POLICY", default_value = "async")]
@@ -206,7 +206,6 @@ fn target(args: &Args) -> Result<Target, Failure> {
 }
 
 fn options(args: &Args) -> Result<FilesOptions, Failure> {
-    let FsKind::Ffs = args.fs;
     let size = |flag: &str, bytes: u64| {
         u32::try_from(bytes).map_err(|_| Failure::usage(format!("{flag}: too large")))
     };
@@ -234,6 +233,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         },
         kind: args.layout,
         options: args.layout_flags.options.clone(),
+        file_system: args.fs,
         mkfs: MkfsOptions { block, fragment, bytes_per_inode, ..MkfsOptions::default() },
         volume_blocks: args.size.map(Size::blocks),
         cache_bytes: args.memory.map(Size::bytes),

@@ -2,7 +2,8 @@
 
 use crate::harness::{run, seekless, succeed};
 use crate::mount::{Disk, possible};
-use seekless_formats::ffs::{self, MountOptions};
+use seekless_formats::MountOptions;
+use seekless_formats::ffs;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
 

@@ -17,7 +17,8 @@ use seekless_engine::client::{Below, Exchange};
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
 use seekless_engine::units::{SECONDS, Time};
-use seekless_formats::ffs::{Ffs, FsError};
+use seekless_formats::FsError;
+use seekless_formats::MountedFs;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Call, Handle, Ino, Request, Timestamp, by_inode, inode_of};
@@ -72,7 +73,7 @@ pub struct Replayed {
 
 /// A file system in virtual time.
 struct World {
-    client: FsClient<Ffs>,
+    client: FsClient<Box<dyn MountedFs>>,
     node: Node,
     exchange: Exchange,
     now: Time,

@@ -81,7 +81,7 @@ fn read_magic(fs: FileSystem, file: &File) -> Option<()> {
         FileSystem::Xfs => bytes(file, 0) == *b"XFSB",
         FileSystem::Btrfs => bytes(file, (64 << 10) + 64) == *b"_BHRfS_M",
         FileSystem::F2fs => bytes(file, 1024) == [0x10, 0x20, 0xf5, 0xf2],
-        FileSystem::Raw | FileSystem::Own(_) => false,
+        FileSystem::Raw | FileSystem::Own(..) => false,
     };
     found.then_some(())
 }
@@ -89,7 +89,7 @@ fn read_magic(fs: FileSystem, file: &File) -> Option<()> {
 #[test]
 fn our_own_file_systems_are_named_with_their_policy() {
     for policy in PolicyKind::ALL {
-        let fs = FileSystem::Own(policy);
+        let fs = FileSystem::Own(Kind::default(), policy);
         let name = format!("seekless:ffs:{}", policy.name());
         assert_eq!(fs.to_string(), name);
         assert_eq!(name.parse(), Ok(fs));
@@ -97,7 +97,7 @@ fn our_own_file_systems_are_named_with_their_policy() {
         assert_eq!(fs.for_checks(), fs.for_workload());
         assert_eq!(fs.fits(4 * MIB).map_err(|error| error.to_string()), Ok(()));
     }
-    assert_eq!("seekless:ffs:all".parse(), Ok(Choice::EveryPolicy));
+    assert_eq!("seekless:ffs:all".parse(), Ok(Choice::EveryPolicy(Kind::default())));
     assert_eq!("xfs".parse(), Ok(Choice::One(FileSystem::Xfs)));
     for name in ["seekless:ffs:never", "seekless:ffs", "seekless", ""] {
         let error = name.parse::<Choice>().expect_err("it is none");
@@ -108,6 +108,6 @@ fn our_own_file_systems_are_named_with_their_policy() {
 #[test]
 fn our_own_file_system_is_made_in_an_image() {
     let file = image(4 * MIB);
-    FileSystem::Own(PolicyKind::Async).make(file.path()).expect("a file system");
+    FileSystem::Own(Kind::default(), PolicyKind::Async).make(file.path()).expect("a file system");
     assert_eq!(bytes(file.as_file(), 65_536), *b"SEEKFFS\n");
 }

@@ -12,7 +12,7 @@ use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::sandbox::{SandboxOptions, Workers};
 use seekless_engine::io::IoError;
-use seekless_formats::ffs::FsError;
+use seekless_formats::FsError;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::Detached;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 
 use super::device::ImageDevice;
 use crate::replay::image::Image;
-use seekless_formats::ffs::{self, Ffs, FsError};
+use seekless_formats::{FsError, Kind, MountedFs};
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::Volume;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Recovered {
     /// The file system, mounted.
-    pub fs: Ffs,
+    pub fs: Box<dyn MountedFs>,
     /// The volume below it.
     pub volume: Volume,
     /// Findings that were repaired; `None` if the mount did not ask for a check.
@@ -32,7 +32,9 @@ pub fn recover(image: Arc<Image>, policy: PolicyKind) -> Result<Recovered, FsErr
     let now = super::wall_clock();
     let repaired = match super::mount(&mut volume, policy, now) {
         Ok(fs) => return Ok(Recovered { fs, volume, repaired: None }),
-        Err(error) if asks_for_check(&error) => ffs::repair(&mut volume)?.repaired.len(),
+        Err(error) if asks_for_check(&error) => {
+            (Kind::of(&mut volume)?.repair)(&mut volume)?.list.len()
+        }
         Err(error) => return Err(error),
     };
     let fs = super::mount(&mut volume, policy, now)?;

@@ -14,7 +14,7 @@ use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::workload::record::{ACKS, AckDirectory, Run, RunError, Tested};
 use crate::workload::{Disk, Ran, Running, SetUp, SetUpError, mount_point};
-use seekless_formats::ffs::FsError;
+use seekless_formats::FsError;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Detached, FilesError, Volume, VolumeOptions};
 use std::fs::File;

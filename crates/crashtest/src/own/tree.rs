@@ -6,7 +6,7 @@
 
 use super::device::ImageDevice;
 use crate::replay::image::Image;
-use seekless_formats::ffs::{self, Ffs};
+use seekless_formats::{Kind, MountOptions, MountedFs};
 use seekless_fs::call::{
     Answer, Attr, Call, Credentials, DirEntry, Errno, FileKind, Ino, ROOT, Request, by_inode,
 };
@@ -32,7 +32,8 @@ pub(crate) fn fingerprint(image: &Arc<Image>, policy: PolicyKind) -> Option<u128
     let mut volume = Volume::of_device(Box::new(device), "a recovered state");
     // It takes the file system as it is, and writes nothing.
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
-    let fs = ffs::mount(&mut volume, &ffs::MountOptions { core, policy, now: 0 }).ok()?;
+    let kind = Kind::of(&mut volume).ok()?;
+    let fs = (kind.mount)(&mut volume, &MountOptions { core, policy, now: 0 }).ok()?;
     let mut walk = Walk {
         fs: Offline::new(fs, volume),
         hash: XxHash3_128::new(),
@@ -44,7 +45,7 @@ pub(crate) fn fingerprint(image: &Arc<Image>, policy: PolicyKind) -> Option<u128
 }
 
 struct Walk {
-    fs: Offline<Ffs>,
+    fs: Offline<Box<dyn MountedFs>>,
     hash: XxHash3_128,
     /// Objects in the order in which the walk meets them.
     numbers: BTreeMap<Ino, u64>,

@@ -17,7 +17,7 @@ mod walk;
 
 pub(crate) use maps::write_group;
 
-use crate::ffs::error::FsError;
+use crate::error::FsError;
 use crate::ffs::format::{SUPERBLOCK_AT, Superblock};
 use crate::ffs::geometry::Geometry;
 use crate::ffs::inode::{INODE_BYTES, Inode};

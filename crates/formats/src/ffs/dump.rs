@@ -2,8 +2,8 @@
 //!
 //! A dump reads only what it prints. A damaged part is named as damaged.
 
+use crate::error::FsError;
 use crate::ffs::check::read_inode;
-use crate::ffs::error::FsError;
 use crate::ffs::format::Superblock;
 use crate::ffs::group::GroupHeader;
 use crate::ffs::inode::Inode;

@@ -3,7 +3,8 @@
 // A medium is sent between threads, so what a test shares with it must be, too.
 #![allow(clippy::disallowed_types)]
 
-use crate::ffs::{self, Ffs, Findings, MkfsOptions, MountOptions, check, mkfs};
+use crate::ffs::{self, Ffs, Findings, check, mkfs};
+use crate::{MkfsOptions, MountOptions};
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};

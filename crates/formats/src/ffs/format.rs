@@ -5,7 +5,7 @@
 //! `mkfs` and repair write the copies; mount and unmount write only the first one. So the state and
 //! the times of a copy may be old, its sizes are not.
 
-use crate::ffs::error::FsError;
+use crate::error::FsError;
 use crate::ffs::fields::{array_at, i64_at, put, u32_at};
 use crate::ffs::geometry::{Geometry, Sizes};
 use crate::ffs::seal::{SealKind, Sealer};

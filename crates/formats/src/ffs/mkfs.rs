@@ -4,10 +4,10 @@
 //! leaves the old file system, none, or the new one. Only the maps of each group and the first
 //! inodes are written; the rest of the inode tables is initialised when it is used.
 
+use crate::error::FsError;
 use crate::ffs::entries;
-use crate::ffs::error::FsError;
 use crate::ffs::format::{
-    FIRST_INODE, MOST_LABEL, Optimisation, PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock,
+    FIRST_INODE, MOST_LABEL, Optimisation, Recovery, SUPERBLOCK_AT, State, Superblock,
 };
 use crate::ffs::geometry::{
     Fragment, GROUP_UNIT, Geometry, MOST_GROUP, MOST_GROUP_INODES, Place, STAGGER_GROUPS, STAGGERS,
@@ -17,6 +17,7 @@ use crate::ffs::group::{Counters, GroupHeader};
 use crate::ffs::inode::{INODE_BYTES, Inode, SECTOR_INODES};
 use crate::ffs::seal::SealKind;
 use crate::ffs::store::Store;
+use crate::options::MkfsOptions;
 use seekless_engine::disk::Disk;
 use seekless_engine::size::Size;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -31,51 +32,6 @@ const _: () = assert!((GROUP_FRAGMENTS as u64 * 512).is_multiple_of(GROUP_UNIT))
 const _: () = assert!(GROUP_FRAGMENTS as u64 * 8192 <= MOST_GROUP);
 /// Bytes of the smallest volume.
 const LEAST_BYTES: u64 = 1 << 20;
-
-/// What to make.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MkfsOptions {
-    /// Bytes of a block: 4096 or 8192.
-    pub block: u32,
-    /// Bytes of a fragment: a block, or a half, quarter or eighth of one.
-    pub fragment: u32,
-    /// Bytes of the volume for each inode.
-    pub bytes_per_inode: u32,
-    /// Bytes of a group; none for the default.
-    pub group: Option<u64>,
-    /// Identity, random.
-    pub id: u128,
-    /// Name for people, at most 32 bytes.
-    pub label: Vec<u8>,
-    /// Percent of the data that only root may allocate.
-    pub minfree: u8,
-    /// The policy to mount with if the user names none.
-    pub policy: PolicyAdvice,
-    /// Owner of the root directory.
-    pub uid: u32,
-    /// Group of the root directory.
-    pub gid: u32,
-    /// The time.
-    pub now: Timestamp,
-}
-
-impl Default for MkfsOptions {
-    fn default() -> MkfsOptions {
-        MkfsOptions {
-            block: 8192,
-            fragment: 4096,
-            bytes_per_inode: 16_384,
-            group: None,
-            id: 0,
-            label: Vec::new(),
-            minfree: 8,
-            policy: PolicyAdvice::Async,
-            uid: 0,
-            gid: 0,
-            now: 0,
-        }
-    }
-}
 
 /// What was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,7 +203,7 @@ fn superblock_of(sizes: Sizes, options: &MkfsOptions) -> Superblock {
         optimisation: Optimisation::Time,
         state: State::Clean,
         recovery: Recovery::None,
-        policy: options.policy,
+        policy: options.policy.into(),
         maxcontig: 65_536 / sizes.block_bytes,
         mounted_with: None,
         maxbpg: sizes.block_bytes / 4,

@@ -10,20 +10,20 @@
 //! in it, and what is freed in it stays marked as used. The unmount then leaves the mark of an
 //! error, so that the next mount for writing asks for a check.
 
+use crate::error::FsError;
 use crate::ffs::alloc::{group, inode as inode_alloc};
-use crate::ffs::error::FsError;
 use crate::ffs::format::{PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock};
 use crate::ffs::personality::{Ffs, Format};
 use crate::ffs::reclaim::Reclaim;
 use crate::ffs::store::{Found, is_damage, load};
 use crate::ffs::volume::Volume;
+use crate::options::MountOptions;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
-use seekless_fs::call::Timestamp;
+use seekless_fs::core::Core;
 use seekless_fs::core::page::Shape;
 use seekless_fs::core::tx::CoreTx;
-use seekless_fs::core::{Core, CoreOptions};
 use seekless_fs::mounted::Mounted;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::Stop;
@@ -31,17 +31,6 @@ use std::sync::Arc;
 
 /// The block of the volume with the superblock.
 pub(crate) const SUPERBLOCK_BLOCK: BlockNr = SUPERBLOCK_AT / BLOCK_BYTES as u64;
-
-/// How to mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MountOptions {
-    /// Cache and I/O.
-    pub core: CoreOptions,
-    /// How writes of metadata are ordered.
-    pub policy: PolicyKind,
-    /// The time, for the superblock.
-    pub now: Timestamp,
-}
 
 /// Mounts the file system on a disk. The file system sends its requests to the same volume
 /// afterwards, as port 0.

@@ -8,10 +8,10 @@
 
 mod found;
 
+use crate::error::FsError;
 use crate::ffs::check::finding::{Finding, Slot};
 use crate::ffs::check::{Examined, examine, read_inode, write_group};
 use crate::ffs::entries;
-use crate::ffs::error::FsError;
 use crate::ffs::fields::put;
 use crate::ffs::format::{LOG_INODE, Recovery, SECTOR_ADDRESSES, SUPERBLOCK_AT, State, Superblock};
 use crate::ffs::geometry::Place;

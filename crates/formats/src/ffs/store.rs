@@ -4,7 +4,7 @@
 //! bad, so check reports it as it reports damage. Writes replace single sealed sectors and keep the
 //! rest of the engine block around them.
 
-use crate::ffs::error::FsError;
+use crate::error::FsError;
 use crate::ffs::format::{COPY_GROUPS, SUPERBLOCK_AT, Superblock};
 use crate::ffs::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, Place, STAGGERS};
 use crate::ffs::seal::{SealKind, Sealer, counter};

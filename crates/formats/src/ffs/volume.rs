@@ -5,7 +5,7 @@
 //! operation. So the caller of an operation ends it with exactly one of [`Volume::commit`] (it
 //! succeeded) and [`Volume::roll_back`] (it stopped, for whatever reason).
 
-use crate::ffs::error::FsError;
+use crate::error::FsError;
 use crate::ffs::format::{Optimisation, Superblock};
 use crate::ffs::geometry::Geometry;
 use crate::ffs::paths::Paths;

@@ -10,9 +10,8 @@ use seekless_engine::device::ram::Ram;
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
 use seekless_engine::units::BlockNr;
-use seekless_formats::ffs::{
-    self, Ffs, FsError, MkfsOptions, MountOptions, check, load, mkfs, repair,
-};
+use seekless_formats::ffs::{self, Ffs, check, load, mkfs, repair};
+use seekless_formats::{FsError, MkfsOptions, MountOptions};
 use seekless_fs::block::Blocking;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;

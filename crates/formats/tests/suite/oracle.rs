@@ -2,7 +2,8 @@
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
-use seekless_formats::ffs::{self, Ffs, MkfsOptions, MountOptions, check, mkfs};
+use seekless_formats::ffs::{self, Ffs, check, mkfs};
+use seekless_formats::{MkfsOptions, MountOptions};
 use seekless_fs::block::Blocking;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;

@@ -3,7 +3,8 @@
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
-use seekless_formats::ffs::{self, FsError, MkfsOptions, MountOptions, load, mkfs, repair};
+use seekless_formats::ffs::{self, load, mkfs, repair};
+use seekless_formats::{FsError, MkfsOptions, MountOptions};
 use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::PolicyKind;
 

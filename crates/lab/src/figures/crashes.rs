@@ -9,6 +9,7 @@ use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
 use super::{Parts, Settings};
 use crate::files::crashes::{CrashOptions, CrashReport};
+use seekless_formats::Kind;
 
 pub(super) const PARTS: Parts = Parts {
     name: "journal/crashes",
@@ -45,7 +46,13 @@ const COUNTS: [Count; 12] = [
 fn jobs(settings: &Settings) -> Vec<Job> {
     let job = |policy: seekless_fs::policy::PolicyKind| {
         let rounds = if settings.quick { QUICK_ROUNDS } else { ROUNDS };
-        let options = CrashOptions { policy, mkfs: mkfs(), rounds, seed: settings.seed };
+        let options = CrashOptions {
+            file_system: Kind::default(),
+            policy,
+            mkfs: mkfs(),
+            rounds,
+            seed: settings.seed,
+        };
         let key = Key { policy: policy.name(), volume: IN_PLACE.name, variant: VARIANT.to_owned() };
         let work = Work::Crashes(Box::new(options));
         Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, work }

@@ -9,7 +9,7 @@ use crate::files::host::Host;
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
-use seekless_formats::ffs::MkfsOptions;
+use seekless_formats::MkfsOptions;
 
 const FILES: u32 = 1000;
 const QUICK_FILES: u32 = 100;

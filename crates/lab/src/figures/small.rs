@@ -12,7 +12,7 @@ use crate::files::host::Host;
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
-use seekless_formats::ffs::MkfsOptions;
+use seekless_formats::MkfsOptions;
 
 pub(super) const PARTS: Parts = Parts {
     name: "vlog/small",

@@ -16,7 +16,7 @@ use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
 use seekless_engine::options::Options;
-use seekless_formats::ffs::MkfsOptions;
+use seekless_formats::MkfsOptions;
 use seekless_layouts::Kind;
 use seekless_layouts::dcd::LOG_SIZE;
 

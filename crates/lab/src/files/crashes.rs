@@ -23,7 +23,8 @@ use seekless_engine::device::medium::{Cells, Medium};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{IoError, Part};
 use seekless_engine::units::{BLOCK_SECTORS, SECONDS, Time};
-use seekless_formats::ffs::{self, FsError, MkfsOptions, MountOptions, Severity};
+use seekless_formats::Kind;
+use seekless_formats::{FsError, MkfsOptions, MountOptions, Severity};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::Errno;
@@ -41,6 +42,8 @@ const REST: Time = 100 * SECONDS;
 /// What is cut.
 #[derive(Clone, Debug)]
 pub struct CrashOptions {
+    /// The format.
+    pub file_system: Kind,
     /// How writes of metadata are ordered.
     pub policy: PolicyKind,
     /// Sizes of the file system.
@@ -111,16 +114,16 @@ pub fn run(target: &Target, options: &CrashOptions) -> Result<CrashReport, Crash
         if index >= first {
             // The power fails while this write is on its way.
             let now = write.completed.saturating_sub(1);
-            look(&cells, now, options.policy, &history, &mut report);
+            look(&cells, now, (options.file_system, options.policy), &history, &mut report);
             if let Some(half) = write.half() {
                 let mut torn = cells.clone();
                 half.carry_out(&mut torn).map_err(CrashError::Memory)?;
-                look(&torn, now, options.policy, &history, &mut report);
+                look(&torn, now, (options.file_system, options.policy), &history, &mut report);
             }
         }
         write.carry_out(&mut cells).map_err(CrashError::Memory)?;
     }
-    look(&cells, Time::MAX, options.policy, &history, &mut report);
+    look(&cells, Time::MAX, (options.file_system, options.policy), &history, &mut report);
     report.damage.sort();
     Ok(report)
 }
@@ -137,8 +140,8 @@ fn record(
     let mount = MountOptions { core, policy: options.policy, now: 0 };
     let mkfs = MkfsOptions { id: u128::from(options.seed), ..options.mkfs.clone() };
     let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
-        ffs::mkfs(disk, &mkfs)?;
-        ffs::mount(disk, &mount)
+        (options.file_system.mkfs)(disk, &mkfs)?;
+        (options.file_system.mount)(disk, &mount)
     })?;
     let first = writes.borrow().len();
     let mut actor = Actor::new(options.rounds, options.seed);
@@ -157,24 +160,30 @@ fn record(
 }
 
 /// Looks at a state.
-fn look(cells: &Cells, now: Time, policy: PolicyKind, history: &History, report: &mut CrashReport) {
+fn look(
+    cells: &Cells,
+    now: Time,
+    (fs, policy): (Kind, PolicyKind),
+    history: &History,
+    report: &mut CrashReport,
+) {
     report.states += 1;
     let mut cells = cells.clone();
-    judge_findings(&mut cells, report);
+    judge_findings(fs, &mut cells, report);
     let repairs = policy != PolicyKind::Soft;
-    if repairs && ffs::repair(&mut MediumDisk(&mut cells)).is_err() {
+    if repairs && (fs.repair)(&mut MediumDisk(&mut cells)).is_err() {
         report.unusable += 1;
         return;
     }
-    let Ok(seen) = look::look(cells, policy, history) else {
+    let Ok(seen) = look::look(cells, (fs, policy), history) else {
         report.unusable += 1;
         return;
     };
     judge_names(&seen, now, history, report);
 }
 
-fn judge_findings(cells: &mut Cells, report: &mut CrashReport) {
-    let Ok(findings) = ffs::check(&mut MediumDisk(cells)) else {
+fn judge_findings(fs: Kind, cells: &mut Cells, report: &mut CrashReport) {
+    let Ok(findings) = (fs.check)(&mut MediumDisk(cells)) else {
         report.fatal += 1;
         note(report, "no superblock can be read");
         return;

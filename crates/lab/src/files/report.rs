@@ -200,7 +200,7 @@ impl FilesReport {
     ) -> FilesReport {
         FilesReport {
             program: options.program.name(),
-            file_system: "ffs",
+            file_system: options.file_system.name,
             policy: options.policy.name(),
             trust_completions: options.trust_completions,
             block_bytes: options.mkfs.block,

@@ -15,7 +15,8 @@ use seekless_engine::layout::LayoutError;
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::units::Time;
-use seekless_formats::ffs::{self, Ffs, FsError, MkfsOptions, MountOptions};
+use seekless_formats::{FsError, MkfsOptions, MountOptions};
+use seekless_formats::{Kind as FsKind, MountedFs};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{Request, Timestamp};
 use seekless_fs::core::{CoreOptions, Ordering};
@@ -38,6 +39,8 @@ pub struct FilesOptions {
     pub kind: Kind,
     /// Options of the layout.
     pub options: Options,
+    /// The format of the file system.
+    pub file_system: FsKind,
     /// Sizes of the file system.
     pub mkfs: MkfsOptions,
     /// Blocks of the volume; [`DEFAULT_UTILISATION`] of the disk if not given, so that layouts can
@@ -64,6 +67,7 @@ impl FilesOptions {
             amount: Amount::default(),
             kind,
             options: Options::default(),
+            file_system: FsKind::default(),
             mkfs: MkfsOptions::default(),
             volume_blocks: None,
             cache_bytes: None,
@@ -147,7 +151,7 @@ pub fn run(
 struct World<'o> {
     options: &'o FilesOptions,
     /// Taken while it is mounted anew.
-    driver: Option<FilesDriver<Ffs>>,
+    driver: Option<FilesDriver<Box<dyn MountedFs>>>,
     users: Vec<User>,
     /// The requests to the volume.
     seen: Shared,
@@ -180,8 +184,8 @@ impl<'o> World<'o> {
         let mkfs = MkfsOptions { id: u128::from(seed), ..options.mkfs.clone() };
         let mount = mount_options(options, &node, 0);
         let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
-            ffs::mkfs(disk, &mkfs)?;
-            ffs::mount(disk, &mount)
+            (options.file_system.mkfs)(disk, &mkfs)?;
+            (options.file_system.mount)(disk, &mount)
         })?;
         let users = (0..options.amount.users).map(User::new).collect();
         let mut world = World { options, driver: Some(driver), users, seen };
@@ -189,7 +193,7 @@ impl<'o> World<'o> {
         Ok(world)
     }
 
-    fn driver(&mut self) -> &mut FilesDriver<Ffs> {
+    fn driver(&mut self) -> &mut FilesDriver<Box<dyn MountedFs>> {
         self.driver.as_mut().expect("it is mounted between phases")
     }
 
@@ -202,8 +206,9 @@ impl<'o> World<'o> {
     fn remount(&mut self) -> Result<(), FilesRunError> {
         let (node, now) = self.unmount()?;
         let mount = mount_options(self.options, &node, now);
-        let mounted =
-            FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| ffs::mount(disk, &mount));
+        let mounted = FilesDriver::mount_at(node, now, |disk: &mut NodeDisk<'_>| {
+            (self.options.file_system.mount)(disk, &mount)
+        });
         let mut driver = mounted?;
         driver.set_host(&self.options.host.under(self.options.policy));
         self.driver = Some(driver);
@@ -297,7 +302,7 @@ impl<'o> World<'o> {
     /// Unmounts and checks.
     fn check(&mut self) -> Result<(), FilesRunError> {
         let (mut node, mut now) = self.unmount()?;
-        let findings = ffs::check(&mut NodeDisk::new(&mut node, &mut now))?;
+        let findings = (self.options.file_system.check)(&mut NodeDisk::new(&mut node, &mut now))?;
         match findings.is_clean() {
             true => Ok(()),
             false => {

@@ -50,7 +50,8 @@ fn content(sealer: &Sealer, write: &BlockWrite) -> &'static str {
 mod tests {
     use super::*;
     use seekless_engine::data::Data;
-    use seekless_formats::ffs::{Geometry, MkfsOptions, mkfs};
+    use seekless_formats::MkfsOptions;
+    use seekless_formats::ffs::{Geometry, mkfs};
 
     #[test]
     fn writes_are_named_by_where_they_go() {

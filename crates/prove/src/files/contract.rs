@@ -12,7 +12,7 @@ pub mod table;
 
 use damage::{Damage, Damages};
 use operation::{Operation, Operations};
-use seekless_formats::ffs::Finding;
+use seekless_formats::Finding;
 use seekless_fs::policy::PolicyKind;
 use table::{Contract, Durable, Row};
 
@@ -64,7 +64,7 @@ impl Rules {
     }
 
     /// True if a check of the image before any repair may find this, whatever was done.
-    pub fn allows(self, finding: &Finding) -> bool {
+    pub fn allows(self, finding: &dyn Finding) -> bool {
         let leaves = self.contract().leaves(Operations::ALL);
         leaves.has(Damage::Anything) || leaves.has(Damage::of(finding))
     }
@@ -78,10 +78,11 @@ impl Rules {
     ///
     /// # Errors
     /// The first finding that no operation may leave.
-    pub fn damages(self, findings: &[Finding]) -> Result<Damages, &Finding> {
-        match findings.iter().find(|one| !self.allows(one)) {
+    pub fn damages(self, findings: &[Box<dyn Finding>]) -> Result<Damages, &dyn Finding> {
+        let all = findings.iter().map(|one| &**one);
+        match all.clone().find(|one| !self.allows(*one)) {
             Some(bad) => Err(bad),
-            None => Ok(findings.iter().map(Damage::of).fold(Damages::NONE, Damages::with)),
+            None => Ok(all.fold(Damages::NONE, |sum, one| sum.with(Damage::of(one)))),
         }
     }
 
@@ -178,6 +179,7 @@ mod tests {
 
     #[test]
     fn what_a_crash_may_leave_depends_on_the_policy() {
+        use seekless_formats::ffs::Finding;
         let (leak, lost) = (Finding::Nameless { ino: 5 }, Finding::NoRoot);
         assert!(Rules::Async.allows(&lost) && !Rules::Soft.allows(&lost));
         assert!(Rules::Sync.allows(&leak) && Rules::Soft.allows(&leak));

@@ -14,7 +14,7 @@ use crate::subject::Recovery;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk;
-use seekless_formats::ffs::{check, repair};
+use seekless_formats::Kind;
 use std::rc::Rc;
 
 /// What is remembered between two looks.
@@ -50,8 +50,8 @@ fn wrong(sort: Sort, sentence: String) -> Wrong {
 
 /// What a check finds that the rules do not allow; else whether it finds nothing at all, and which
 /// kinds of damage.
-fn checked(rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damages), Wrong> {
-    let findings = check(disk)
+fn checked(kind: Kind, rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damages), Wrong> {
+    let findings = (kind.check)(disk)
         .map_err(|error| wrong(Sort::Image, format!("the image cannot be checked: {error}")))?;
     let damages = rules.damages(&findings.list).map_err(|bad| {
         let rule = bad.invariant().map(|rule| format!(" (I{rule})")).unwrap_or_default();
@@ -60,9 +60,9 @@ fn checked(rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damages), Wrong> 
     Ok((findings.is_clean(), damages))
 }
 
-fn repaired(disk: &mut dyn Disk) -> Result<(), Wrong> {
+fn repaired(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
     let failed = |error| wrong(Sort::Dead, format!("the image cannot be repaired: {error}"));
-    repair(disk).map(|_| ()).map_err(failed)
+    (kind.repair)(disk).map(|_| ()).map_err(failed)
 }
 
 impl Looks {
@@ -73,25 +73,26 @@ impl Looks {
     /// What is wrong with the image.
     pub fn look(
         &mut self,
-        rules: Rules,
+        (kind, rules): (Kind, Rules),
         memory: Memory,
         cells: &Cells,
         again: bool,
     ) -> Result<Rc<Tree>, Wrong> {
         self.forget(memory);
         let mut image = self.contents.image_of(cells);
-        self.recovered(rules, &mut image, again)
+        self.recovered((kind, rules), &mut image, again)
     }
 
     /// What the repair before a mount does with an image; none if it fails.
-    pub fn recovery(&mut self, memory: Memory, cells: &Cells) -> Option<Recovery> {
+    pub fn recovery(&mut self, kind: Kind, memory: Memory, cells: &Cells) -> Option<Recovery> {
         if memory == Memory::None {
             return None;
         }
         self.forget(memory);
         let mut image = self.contents.image_of(cells);
         let Looks { contents, repairs, .. } = self;
-        let Done { said, events, blocks_read } = repairs.play_all(contents, &mut image, repaired);
+        let Done { said, events, blocks_read } =
+            repairs.play_all(contents, &mut image, |disk| repaired(kind, disk));
         said.ok()?;
         let writes = events.into_iter().map(|event| match event {
             Event::Write(at, written) => Some((at, contents.data(&written))),
@@ -117,7 +118,7 @@ impl Looks {
 
     fn recovered(
         &mut self,
-        rules: Rules,
+        (kind, rules): (Kind, Rules),
         image: &mut [Content],
         again: bool,
     ) -> Result<Rc<Tree>, Wrong> {
@@ -125,10 +126,10 @@ impl Looks {
         let (mut sound, mut damages) = (false, Damages::NONE);
         let is_unsound = rules.is_loose() || again && rules.repairs();
         if !is_unsound {
-            (sound, damages) = checks.play(contents, image, |disk| checked(rules, disk))?;
+            (sound, damages) = checks.play(contents, image, |disk| checked(kind, rules, disk))?;
         }
         if rules.repairs() && !sound {
-            repairs.play(contents, image, repaired)?;
+            repairs.play(contents, image, |disk| repaired(kind, disk))?;
         }
         let unreadable = |error| wrong(Sort::Dead, format!("the image cannot be read: {error}"));
         let tree = trees.read(contents, image).map_err(unreadable)?;

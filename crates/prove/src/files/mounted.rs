@@ -9,7 +9,7 @@ use super::volume::FileVolume;
 use bytes::Bytes;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{SECONDS, Time};
-use seekless_formats::ffs::{Finding, check};
+use seekless_formats::Finding;
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{
     Answer, Attr, Errno, FileKind, Ino, New, ROOT, Request, SeekWhat, by_inode,
@@ -142,12 +142,12 @@ pub fn exercise(volume: &mut FileVolume, rng: &mut Rng) -> Vec<String> {
     let made = match rng.below(3) {
         0 => {
             volume.pass(IDLE);
-            let ends = !volume.fs().format().reclaims();
+            let ends = !volume.fs().reclaims();
             ends.then_some(()).ok_or_else(|| "the reclaim never ends".to_owned())
         }
         _ => use_it(volume, 1 + rng.below(20) as u32),
     };
-    let reclaims = volume.fs().format().reclaims();
+    let reclaims = volume.fs().reclaims();
     let wrong = match made {
         Err(wrong) => Some(wrong),
         Ok(()) if !volume.unmount() => Some("the unmount never ends".to_owned()),
@@ -186,16 +186,17 @@ fn use_it(volume: &mut FileVolume, sectors: u32) -> Result<(), String> {
 
 /// The medium after an unmount, which may have ended a reclaim too early.
 fn is_clean(volume: &mut FileVolume, reclaims: bool) -> Result<(), String> {
-    let may_leak = volume.fs().format().may_leak();
+    let may_leak = volume.fs().may_leak();
+    let check = volume.kind().check;
     let (node, clock) = volume.node_mut();
     let findings = check(&mut NodeDisk::new(node, clock)).map_err(|error| error.to_string())?;
     // Only a repair drops the older one of two names of a directory, and the links for it.
-    let stays = |one: &Finding| matches!(Damage::of(one), Damage::TwoParents | Damage::Count);
-    let may_be = |one: &Finding| match reclaims {
+    let stays = |one: &dyn Finding| matches!(Damage::of(one), Damage::TwoParents | Damage::Count);
+    let may_be = |one: &dyn Finding| match reclaims {
         true => Rules::Soft.allows(one),
         false => stays(one),
     };
-    let mut wrong = findings.list.iter().filter(|one| !may_leak || !may_be(one));
+    let mut wrong = findings.list.iter().map(|one| &**one).filter(|one| !may_leak || !may_be(*one));
     match (wrong.next(), findings.unmounted) {
         (None, unmounted) if unmounted != may_leak => Ok(()),
         (Some(finding), _) => Err(format!("a check after the unmount finds: {finding}")),

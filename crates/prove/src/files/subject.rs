@@ -25,16 +25,19 @@ use seekless_engine::layout::MountOptions;
 use seekless_engine::options::{Choice, Options};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, MILLIS, SECONDS};
-use seekless_formats::ffs::{self, Ffs, MkfsOptions, mkfs, repair};
+use seekless_formats::{self as formats, Kind, MkfsOptions, MountedFs};
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
 use seekless_fs::policy::PolicyKind;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
-/// An FFS under one policy.
+/// A file system under one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSubject {
+    /// The format.
+    pub kind: Kind,
     /// How writes of metadata are ordered.
     pub policy: PolicyKind,
     /// The promises that crash states are held to: those of the policy, unless a test asks for
@@ -113,9 +116,9 @@ const SHAPES: [Shape; 5] = [
 ];
 
 /// Images as `mkfs` makes them; cases share them.
-static IMAGES: [OnceLock<Cells>; SHAPES.len()] = [const { OnceLock::new() }; SHAPES.len()];
+static IMAGES: Mutex<BTreeMap<(&str, usize), Cells>> = Mutex::new(BTreeMap::new());
 
-fn image_of(shape: usize) -> Cells {
+fn image_of(kind: Kind, shape: usize) -> Cells {
     let make = || {
         let Shape { bytes, group, block, fragment, bytes_per_inode } = SHAPES[shape];
         let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
@@ -127,10 +130,11 @@ fn image_of(shape: usize) -> Cells {
             id: 7,
             ..MkfsOptions::default()
         };
-        mkfs(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
+        (kind.mkfs)(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
         cells
     };
-    IMAGES[shape].get_or_init(make).clone()
+    let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    images.entry((kind.name, shape)).or_insert_with(make).clone()
 }
 
 /// The devices that are proved: those that keep what they complete, a prefix, or any writes, and
@@ -147,7 +151,8 @@ const CONTRACTS: [Contract; 6] = [
 /// A mounted file system that has no device yet.
 #[derive(Debug)]
 pub struct MountedFiles {
-    fs: Ffs,
+    kind: Kind,
+    fs: Box<dyn MountedFs>,
     blocks_read: u64,
 }
 
@@ -160,7 +165,7 @@ impl Mounted for MountedFiles {
 
     fn join(self, mut devices: Vec<Box<dyn Device>>, _seed: u64) -> FileVolume {
         let device = devices.pop().expect("a file system has one device");
-        FileVolume::new(self.fs, Plain::node(device))
+        FileVolume::new(self.kind, self.fs, Plain::node(device))
     }
 }
 
@@ -203,9 +208,11 @@ fn class(order: Order) -> &'static str {
 }
 
 impl FileSubject {
-    /// FFS under a policy, held to its promises; none if the prover has no contract for it.
-    pub fn of(policy: PolicyKind) -> Option<FileSubject> {
+    /// A file system under a policy, held to its promises; none if the prover has no contract for
+    /// it.
+    pub fn of(kind: Kind, policy: PolicyKind) -> Option<FileSubject> {
         Rules::of(policy).map(|rules| FileSubject {
+            kind,
             policy,
             rules,
             ace: None,
@@ -215,9 +222,12 @@ impl FileSubject {
         })
     }
 
-    /// Every policy that each commit is held to.
+    /// Every format and policy that each commit is held to.
     pub fn all() -> Vec<FileSubject> {
-        PolicyKind::ALL.into_iter().filter_map(FileSubject::of).collect()
+        let of = |kind: Kind| {
+            kind.policies.iter().filter_map(move |policy| FileSubject::of(kind, *policy))
+        };
+        Kind::all().flat_map(of).collect()
     }
 
     /// True if a repair comes before a mount after a crash.
@@ -232,9 +242,9 @@ impl FileSubject {
         options: &MountOptions<'_>,
     ) -> Result<MountedFiles, String> {
         let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
-        let options = ffs::MountOptions { core, policy: self.policy, now: 1 };
-        let fs = ffs::mount(&mut disk, &options).map_err(|error| error.to_string())?;
-        Ok(MountedFiles { fs, blocks_read: disk.read })
+        let options = formats::MountOptions { core, policy: self.policy, now: 1 };
+        let fs = (self.kind.mount)(&mut disk, &options).map_err(|error| error.to_string())?;
+        Ok(MountedFiles { kind: self.kind, fs, blocks_read: disk.read })
     }
 
     /// The workload of a case: one for each kind first.
@@ -259,7 +269,7 @@ impl Subject for FileSubject {
         let trusts = if self.trusts { ", trusting completions" } else { "" };
         let device = self.device.map(|order| format!(", on devices of class {}", class(order)));
         let device = device.unwrap_or_default();
-        format!("ffs {}{judged}{ace}{trusts}{device}", self.policy.name())
+        format!("{} {}{judged}{ace}{trusts}{device}", self.kind, self.policy.name())
     }
 
     fn flags(self) -> String {
@@ -271,7 +281,7 @@ impl Subject for FileSubject {
         let trusts = if self.trusts { " --trust-completions" } else { "" };
         let device = self.device.map(|order| format!(" --device {}", class(order)));
         let device = device.unwrap_or_default();
-        format!("--fs ffs --policy {}{judged}{ace}{trusts}{device}", self.policy.name())
+        format!("--fs {} --policy {}{judged}{ace}{trusts}{device}", self.kind, self.policy.name())
     }
 
     fn cases(self) -> Option<u64> {
@@ -297,7 +307,7 @@ impl Subject for FileSubject {
         let devices = DeviceKind { contract, headed: false, slow_flushes };
         let world = World::new(Attrs { mode: 0o755, uid: 0 });
         let oracle = FileOracle::new(self.rules, world, may_fill);
-        Case { workload, media: vec![image_of(shape)], devices, script, oracle }
+        Case { workload, media: vec![image_of(self.kind, shape)], devices, script, oracle }
     }
 
     fn mount_options(self, seed: u64, rng: &mut Rng) -> Options {
@@ -325,13 +335,13 @@ impl Subject for FileSubject {
         let disk = disks[0].as_deref_mut().expect("the only device is never lost");
         let mut disk = Counting { disk, read: 0 };
         if self.repairs() && !options.read_only {
-            repair(&mut disk).map_err(|error| format!("repair: {error}"))?;
+            (self.kind.repair)(&mut disk).map_err(|error| format!("repair: {error}"))?;
         }
         self.mount_only(disk, options)
     }
 
     fn recovery(self, media: &[Cells], looks: &mut Looks) -> Option<Recovery> {
-        if self.repairs() { looks.recovery(self.memory, &media[0]) } else { None }
+        if self.repairs() { looks.recovery(self.kind, self.memory, &media[0]) } else { None }
     }
 
     fn mount_recovered(
@@ -349,7 +359,7 @@ impl Subject for FileSubject {
         looks: &mut Looks,
         again: bool,
     ) -> Option<Result<Rc<Tree>, Wrong>> {
-        Some(looks.look(self.rules, self.memory, &media[0], again))
+        Some(looks.look((self.kind, self.rules), self.memory, &media[0], again))
     }
 
     fn area(self, media: &[Cells], write: &BlockWrite) -> Option<String> {

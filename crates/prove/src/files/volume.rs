@@ -14,7 +14,7 @@ use crate::volume::Volume;
 use seekless_engine::client::{Below, Client as _, Exchange};
 use seekless_engine::node::Node;
 use seekless_engine::units::{MILLIS, Time};
-use seekless_formats::ffs::Ffs;
+use seekless_formats::{Kind, MountedFs};
 use seekless_fs::call::{Answer, Attr, Call, CallId, Credentials, Errno, Ino, Request};
 use seekless_fs::node::FsClient;
 use seekless_fs::system::FileSystem as _;
@@ -60,7 +60,8 @@ pub struct Told {
 /// The mounted file system.
 #[derive(Debug)]
 pub struct FileVolume {
-    client: FsClient<Ffs>,
+    client: FsClient<Box<dyn MountedFs>>,
+    kind: Kind,
     node: Node,
     exchange: Exchange,
     /// Time of the file system.
@@ -79,9 +80,10 @@ pub struct FileVolume {
 
 impl FileVolume {
     /// A file system over a node.
-    pub fn new(fs: Ffs, node: Node) -> FileVolume {
+    pub fn new(kind: Kind, fs: Box<dyn MountedFs>, node: Node) -> FileVolume {
         FileVolume {
             client: FsClient::new(fs),
+            kind,
             node,
             exchange: Exchange::new(1),
             clock: 0,
@@ -95,8 +97,13 @@ impl FileVolume {
     }
 
     /// The file system.
-    pub fn fs(&self) -> &Ffs {
-        &self.client.fs
+    pub fn fs(&self) -> &dyn MountedFs {
+        &*self.client.fs
+    }
+
+    /// Its format.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The node.
@@ -266,14 +273,7 @@ impl Volume for FileVolume {
     type Reply = FileReply;
 
     fn describe(&self) -> String {
-        let superblock = self.client.fs.format().superblock();
-        let sizes = superblock.sizes;
-        format!(
-            "a file system of {} groups, blocks of {} and fragments of {} bytes",
-            sizes.groups(),
-            sizes.block_bytes,
-            sizes.fragment_bytes
-        )
+        self.client.fs.describe()
     }
 
     fn next_event(&self) -> Option<Time> {

@@ -2,6 +2,7 @@
 //! promises more than it does, and one that promises less hides a planted bug.
 #![allow(missing_docs)]
 
+use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use seekless_prove::files::contract::damage::{Damage, Damages};
 use seekless_prove::files::contract::operation::Operation;
@@ -28,7 +29,7 @@ fn cases(operation: Operation) -> impl Iterator<Item = u64> {
 /// The first violation of a contract in the sequences of an operation.
 fn violation(policy: PolicyKind, contract: Contract, operation: Operation) -> Option<String> {
     let rules = Rules::Changed(Box::leak(Box::new(contract)));
-    let subject = FileSubject::of(policy).expect("it has a contract");
+    let subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
     let subject = FileSubject { rules, ace: Some(Ace::One), ..subject };
     let mut reports = cases(operation).map(|case| {
         let options = ProveOptions { case: Some(case), ..ProveOptions::of(subject) };
@@ -104,7 +105,7 @@ fn a_row_that_promises_more_is_broken() {
 #[test]
 fn rare_damage_happens_in_workloads() {
     for policy in PolicyKind::ALL {
-        let subject = FileSubject::of(policy).expect("it has a contract");
+        let subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
         for damage in [Damage::Size, Damage::Sectors, Damage::Stale] {
             let mut contract = *subject.rules.contract();
             if !contract.rows.iter().any(|row| row.leaves.has(damage)) {
@@ -131,7 +132,8 @@ fn an_fsync_that_promises_less_hides_a_bug() {
     use seekless_prove::files::contract::table::Covers;
     const MOST_STATES: u64 = 20_000;
     let hunt = |rules: Rules| {
-        let subject = FileSubject::of(PolicyKind::Async).expect("it has a contract");
+        let subject =
+            FileSubject::of(Kind::default(), PolicyKind::Async).expect("it has a contract");
         let options = ProveOptions::of(FileSubject { rules, ..subject });
         let options = ProveOptions { states: MOST_STATES, stop_at_first: true, ..options };
         with(Some(Bug::AckBeforeDurable), || swept(&options)).violations.len()
@@ -149,7 +151,7 @@ fn an_fsync_that_promises_less_hides_a_bug() {
 fn trusted_completions_need_a_device_that_keeps_them() {
     for policy in PolicyKind::ALL {
         for (class, device) in CLASSES {
-            let subject = FileSubject::of(policy).expect("it has a contract");
+            let subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
             let subject = FileSubject { trusts: true, device: Some(device), ..subject };
             let keeps = device == Order::KeepsCompleted;
             let options = ProveOptions { states: 20_000, ..ProveOptions::of(subject) };

@@ -2,6 +2,7 @@
 //! not promise.
 #![allow(missing_docs)]
 
+use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use seekless_prove::files::{Ace, FileSubject, Rules};
 use seekless_prove::{ProveOptions, ProveReport, prove};
@@ -51,7 +52,7 @@ fn the_same_seed_gives_the_same_sweep() {
 /// A policy that orders nothing breaks the promises of those that do, in many ways and soon.
 #[test]
 fn async_breaks_the_promises_of_others() {
-    let subject = FileSubject::of(PolicyKind::Async).expect("it has a contract");
+    let subject = FileSubject::of(Kind::default(), PolicyKind::Async).expect("it has a contract");
     for (rules, seed) in [(Rules::Sync, 1), (Rules::Soft, 1), (Rules::Soft, 2), (Rules::Soft, 3)] {
         let subject = FileSubject { rules, ..subject };
         let options = ProveOptions { seed, states: 50_000, ..ProveOptions::of(subject) };

@@ -98,7 +98,8 @@ mod tests {
     use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
     use seekless_engine::device::medium::Cells;
     use seekless_engine::device::ram::Ram;
-    use seekless_formats::ffs::{self, MkfsOptions, MountOptions, check, mkfs};
+    use seekless_formats::ffs::{self, check, mkfs};
+    use seekless_formats::{MkfsOptions, MountOptions};
     use std::fs;
     use tempfile::TempDir;
 

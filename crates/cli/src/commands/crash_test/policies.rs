@@ -15,6 +15,7 @@ use seekless_crashtest::record::recorder::Recorder;
 use seekless_crashtest::report::Report;
 use seekless_crashtest::report::policies::PolicyReport;
 use seekless_crashtest::session::{Load, Session};
+use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use std::io::Write;
 use std::path::Path;
@@ -28,15 +29,15 @@ struct Tried {
 
 impl Test<'_> {
     /// Everything from the empty disk to the verdict.
-    pub(super) fn every_policy(&self, size: u64, out: &mut dyn Write) -> Outcome {
+    pub(super) fn every_policy(&self, kind: Kind, size: u64, out: &mut dyn Write) -> Outcome {
         let (run, control) = match &self.args.calls {
             Some(dir) => self.earlier(dir)?,
             None => self.recorded_now(size)?,
         };
         self.refuse_silence(run.iter().filter(|entry| matches!(entry, Entry::Mark(_))).count())?;
         let (mut reports, mut distrust) = (Vec::new(), None);
-        for policy in PolicyKind::ALL {
-            let tried = self.policy(policy, &run, control.as_deref())?;
+        for &policy in kind.policies {
+            let tried = self.policy((kind, policy), &run, control.as_deref())?;
             reports.push(PolicyReport { policy: policy.name().to_owned(), report: tried.report });
             distrust = distrust.or(tried.distrust);
             if self.stop.asked().is_some() {
@@ -107,11 +108,11 @@ impl Test<'_> {
     /// Tries a policy.
     fn policy(
         &self,
-        policy: PolicyKind,
+        (kind, policy): (Kind, PolicyKind),
         run: &[Entry],
         control: Option<&[Entry]>,
     ) -> Result<Tried, Failure> {
-        let test = Test { fs: FileSystem::Own(policy), ..self.clone() };
+        let test = Test { fs: FileSystem::Own(kind, policy), ..self.clone() };
         let name = policy.name();
         let (session, replayed) = test.replayed(name, policy, run)?;
         let control = control.map(|calls| {

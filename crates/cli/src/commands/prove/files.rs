@@ -2,6 +2,8 @@
 
 use super::Saved;
 use crate::failure::Failure;
+use seekless_formats::Kind;
+use seekless_formats::registry::UnknownKind;
 use seekless_fs::policy::PolicyKind;
 use seekless_prove::Order;
 use seekless_prove::ProveOptions;
@@ -45,9 +47,9 @@ pub struct Variant {
 ///
 /// # Errors
 /// A policy that the prover has no contract for.
-pub fn subject(policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
+pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
     let Variant { judge, ace, trusts, device } = variant;
-    let Some(subject) = FileSubject::of(policy) else {
+    let Some(subject) = FileSubject::of(kind, policy) else {
         let problem = format!("--policy {}: the prover has no contract for it", policy.name());
         return Err(Failure::usage(problem));
     };
@@ -72,16 +74,17 @@ pub fn replayed(saved: &Saved) -> Result<Option<FileSubject>, String> {
         trusts: saved.trust_completions,
         device: saved.device.as_deref().map(device).transpose()?,
     };
-    let found = subject(policy(name)?, variant);
+    let kind = saved.layout.parse().map_err(|error: UnknownKind| error.to_string())?;
+    let found = subject(kind, policy(name)?, variant);
     found.map(Some).map_err(|_| format!("the policy {name} has no contract"))
 }
 
 /// A violation of a file system as a file, without the case.
 pub fn saved(options: &ProveOptions<FileSubject>) -> Saved {
-    let FileSubject { policy, rules, ace, trusts, device, .. } = options.subject;
+    let FileSubject { kind, policy, rules, ace, trusts, device, .. } = options.subject;
     let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
     Saved {
-        layout: "ffs".to_owned(),
+        layout: kind.name.to_owned(),
         policy: Some(policy.name().to_owned()),
         judge: (Rules::of(policy) != Some(rules)).then(|| rules.name().to_owned()),
         ace: ace.map(|ace| ace.length() as u8),

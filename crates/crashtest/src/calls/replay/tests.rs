@@ -5,6 +5,7 @@ use crate::calls::record::{CallRecorder, Heard};
 use crate::own::run::image_of;
 use crate::record::marks::Marks as _;
 use crate::session::{Load, Session};
+use seekless_formats::Kind;
 use seekless_fs::call::{Answer, Credentials, New, ROOT, RenameHow, Reply};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -21,7 +22,7 @@ impl Place {
         let place = Place(tempfile::tempdir().expect("a directory"));
         let file = std::fs::File::create(place.path("base")).expect("a file");
         file.set_len(8 * MIB).expect("a size");
-        own::make(&place.path("base")).expect("a file system");
+        own::make(Kind::default(), &place.path("base")).expect("a file system");
         place
     }
 
@@ -59,7 +60,7 @@ impl Place {
 
 /// A program whose calls are heard, over a volume that records blocks.
 struct Live {
-    client: FsClient<Heard<Ffs>>,
+    client: FsClient<Heard<Box<dyn MountedFs>>>,
     node: Node,
     exchange: Exchange,
     now: Time,

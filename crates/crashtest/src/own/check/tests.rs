@@ -8,7 +8,7 @@ use crate::places::Places;
 use crate::record::recorder::Recorder;
 use crate::session::Load;
 use crate::states::state::{Fate, State};
-use seekless_formats::ffs::{self, Ffs};
+use seekless_formats::{Kind, MountedFs, ffs};
 use seekless_fs::call::{Answer, Call, Credentials, Errno, FileKind, Ino, New, ROOT, Request};
 use seekless_fs::call::{Reply, by_inode};
 use seekless_fs::system::{FileSystem as _, Runs as _};
@@ -22,16 +22,16 @@ fn base() -> (TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("base");
     File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a file");
-    own::make(&path).expect("a file system");
+    own::make(Kind::default(), &path).expect("a file system");
     (dir, path)
 }
 
-fn ask(fs: &mut Offline<Ffs>, request: Request) -> Result<Answer, Errno> {
+fn ask(fs: &mut Offline<Box<dyn MountedFs>>, request: Request) -> Result<Answer, Errno> {
     let Reply { result, .. } = fs.run(Call { id: 1, who: Credentials::default(), now: 1, request });
     result
 }
 
-fn lookup(fs: &mut Offline<Ffs>, name: &'static str) -> Result<Ino, Errno> {
+fn lookup(fs: &mut Offline<Box<dyn MountedFs>>, name: &'static str) -> Result<Ino, Errno> {
     ask(fs, Request::Lookup { dir: ROOT, name: name.into() }).map(|answer| match answer {
         Answer::Object(attr, _) => attr.ino,
         other => panic!("{other:?}"),
@@ -39,7 +39,7 @@ fn lookup(fs: &mut Offline<Ffs>, name: &'static str) -> Result<Ino, Errno> {
 }
 
 /// A file with content; durable if `sync`.
-fn write(fs: &mut Offline<Ffs>, name: &'static str, data: Vec<u8>, sync: bool) {
+fn write(fs: &mut Offline<Box<dyn MountedFs>>, name: &'static str, data: Vec<u8>, sync: bool) {
     let (what, name) = (New::File, name.into());
     let make = Request::Make { dir: ROOT, name, what, mode: 0o644, open: false };
     let Ok(Answer::Object(attr, _)) = ask(fs, make) else { panic!("no file") };

@@ -1,34 +1,13 @@
 //! What check finds: one value for each kind of damage, with its severity.
 
-use crate::ffs::error::FsError;
+use crate::error::FsError;
 use crate::ffs::geometry::{Fragment, Place};
 use crate::ffs::seal::SealKind;
+use crate::report::Severity;
 use std::fmt;
 
 /// Findings that one check keeps; it stops there.
 pub const MOST_FINDINGS: usize = 16_384;
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// A crash may leave it under every policy: leaks, counts too high, counters.
-    Harmless,
-    /// Repair restores it and loses nothing that a name leads to.
-    Repairable,
-    /// Repair loses names or content.
-    Fatal,
-}
-
-impl Severity {
-    /// The word in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Harmless => "harmless",
-            Severity::Repairable => "repairable",
-            Severity::Fatal => "fatal",
-        }
-    }
-}
 
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,8 @@
 //! Clusters over the real cache: how many extents a file has, and when it may move.
 
 use super::of;
-use crate::ffs::{self, Ffs, Fragment, MkfsOptions, MountOptions, check, inodes, map, mkfs};
+use crate::ffs::{self, Ffs, Fragment, check, inodes, map, mkfs};
+use crate::{MkfsOptions, MountOptions};
 use bytes::Bytes;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;

@@ -5,7 +5,7 @@ use super::{Progress, attr, lookup, make, read, remove, rename, space};
 use crate::ffs::harness::{MemFs, Shared};
 use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
-use crate::ffs::mkfs::MkfsOptions;
+use crate::options::MkfsOptions;
 use seekless_fs::call::{
     AllocateHow, Credentials, Errno, FileKind, Ino, New, ROOT, RenameHow, SeekWhat,
 };

@@ -4,10 +4,10 @@
 //! and not by the bitmaps, which may be wrong. It has at most twelve; then `lost+found.1` begins.
 
 use super::{Repair, directory_inode};
+use crate::error::FsError;
 use crate::ffs::check::names::chunks_of;
 use crate::ffs::check::state::{Brief, Folder, Known};
 use crate::ffs::entries;
-use crate::ffs::error::FsError;
 use crate::ffs::format::FIRST_INODE;
 use crate::ffs::geometry::{Fragment, Place};
 use crate::ffs::inode::{DIRECT, Inode};

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::ffs::check::check;
-use crate::ffs::check::finding::{Bitmap, Findings, Severity};
+use crate::ffs::check::finding::{Bitmap, Findings};
 use crate::ffs::geometry::Geometry;
 use crate::ffs::sample::*;
+use crate::report::Severity;
 use proptest::prelude::*;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;

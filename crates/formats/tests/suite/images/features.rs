@@ -5,7 +5,8 @@ use super::tree::{Files, fill};
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::MediumDisk;
-use seekless_formats::ffs::{FsError, MkfsOptions, check, load, mkfs, repair};
+use seekless_formats::ffs::{check, load, mkfs, repair};
+use seekless_formats::{FsError, MkfsOptions};
 
 /// Offsets of the words in the superblock.
 const COMPATIBLE: usize = 12;

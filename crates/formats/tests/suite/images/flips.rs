@@ -17,9 +17,8 @@ use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 use seekless_formats::ffs::entries::entries;
 use seekless_formats::ffs::format::address_offset;
 use seekless_formats::ffs::inode::INODE_BYTES;
-use seekless_formats::ffs::{
-    FsError, Geometry, Inode, MkfsOptions, SealKind, Sealer, Severity, check, load, mkfs, repair,
-};
+use seekless_formats::ffs::{Geometry, Inode, SealKind, Sealer, check, load, mkfs, repair};
+use seekless_formats::{FsError, MkfsOptions, Severity};
 use seekless_fs::call::{Errno, FileKind, New};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -10,7 +10,8 @@ use super::tree::Files;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};
-use seekless_formats::ffs::{Finding, FsError, check, repair};
+use seekless_formats::FsError;
+use seekless_formats::ffs::{Finding, check, repair};
 
 /// Images of the test unless the environment says how many.
 const IMAGES: u64 = 250;

@@ -5,7 +5,8 @@ use crate::files::driver::{FilesDriver, Next, Program};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
 use seekless_engine::units::Time;
-use seekless_formats::ffs::{self, FsError, MountOptions};
+use seekless_formats::Kind;
+use seekless_formats::{FsError, MountOptions};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Credentials, Ino, ROOT, Reply, Request, by_inode};
@@ -25,10 +26,14 @@ pub(super) struct Seen {
 ///
 /// # Errors
 /// If it cannot be mounted.
-pub(super) fn look(cells: Cells, policy: PolicyKind, history: &History) -> Result<Seen, FsError> {
+pub(super) fn look(
+    cells: Cells,
+    (fs, policy): (Kind, PolicyKind),
+    history: &History,
+) -> Result<Seen, FsError> {
     let node = Plain::node(Box::new(Ram::new(Box::new(cells))));
     let mount = MountOptions { policy, ..MountOptions::default() };
-    let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| ffs::mount(disk, &mount))?;
+    let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| (fs.mount)(disk, &mount))?;
     let mut looker = Looker::new(history);
     let ended = driver.run(&mut [&mut looker as &mut dyn Program], |_| {});
     let mut seen = looker.seen;

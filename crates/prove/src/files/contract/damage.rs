@@ -1,6 +1,6 @@
 //! What a crash may leave of an operation beside its old state and its new one.
 
-use seekless_formats::ffs::{Finding, Severity};
+use seekless_formats::{Finding, Nature};
 
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,13 +92,13 @@ impl Damage {
     }
 
     /// The damage that a check of an image has found.
-    pub fn of(finding: &Finding) -> Damage {
-        match finding {
-            Finding::WrongLinks { stored, right, .. } if stored > right => Damage::Count,
-            Finding::DirectoryTwice { .. } | Finding::WrongParent { .. } => Damage::TwoParents,
-            found if found.severity() == Severity::Harmless => Damage::Leak,
-            Finding::WrongBits { .. } => Damage::Maps,
-            _ => Damage::Anything,
+    pub fn of(finding: &dyn Finding) -> Damage {
+        match finding.nature() {
+            Nature::HighCount => Damage::Count,
+            Nature::TwoParents => Damage::TwoParents,
+            Nature::Leak => Damage::Leak,
+            Nature::Maps => Damage::Maps,
+            Nature::Other => Damage::Anything,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Memory;
 use crate::files::{Ace, FileSubject};
 use crate::{ProveOptions, ProveReport, prove};
+use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,7 +22,7 @@ fn sweep(subject: FileSubject, seed: u64, from: u64, states: u64) -> ProveReport
 /// Each policy, and one that is held to the promises of the others: then many images are bad, and
 /// stories are compared, too.
 fn subjects() -> Vec<FileSubject> {
-    let all: Vec<FileSubject> = PolicyKind::ALL.into_iter().filter_map(FileSubject::of).collect();
+    let all = FileSubject::all();
     let judged = |judge: &FileSubject| FileSubject { rules: judge.rules, ..all[0] };
     let mut subjects: Vec<FileSubject> = all.iter().skip(1).map(judged).collect();
     subjects.extend(all);
@@ -49,7 +50,7 @@ fn a_sweep_without_memory_reports_the_same() {
 /// reports something else, or comes upon a transcript that cannot be.
 #[test]
 fn a_memory_that_forgets_a_read_is_noticed() {
-    let subject = FileSubject::of(PolicyKind::Async).expect("it has a contract");
+    let subject = FileSubject::of(Kind::default(), PolicyKind::Async).expect("it has a contract");
     let with = |memory| {
         let subject = FileSubject { memory, ..subject };
         catch_unwind(AssertUnwindSafe(|| sweep(subject, 1, 0, 4 * STATES))).ok()

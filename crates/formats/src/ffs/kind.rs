@@ -1,0 +1,110 @@
+//! FFS as an entry of the registry of formats.
+
+use super::check::finding::{Finding, Findings};
+use super::personality::Ffs;
+use super::repair::RepairReport;
+use super::store::load;
+use crate::error::FsError;
+use crate::kind::{KindDescriptor, MountedFs};
+use crate::report::{self, Checked, Nature, Repaired, Severity};
+use seekless_engine::disk::Disk;
+use seekless_fs::policy::PolicyKind;
+
+/// What FFS declares.
+pub static KIND: KindDescriptor = KindDescriptor {
+    name: "ffs",
+    qualified: "seekless:ffs",
+    title: "FFS",
+    summary: "The fast file system of Berkeley",
+    policies: &PolicyKind::ALL,
+    is_on,
+    mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
+    advice: |disk| Ok(load(disk)?.superblock.policy.kind().unwrap_or_default()),
+    mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),
+    check: |disk| super::check(disk).map(Checked::from),
+    repair: |disk| super::repair(disk).map(Repaired::from),
+};
+
+fn is_on(disk: &mut dyn Disk) -> Result<bool, FsError> {
+    match load(disk) {
+        Err(FsError::Foreign) => Ok(false),
+        Err(FsError::Io(error)) => Err(error.into()),
+        // One that is damaged, or that only a newer program knows, is one.
+        Ok(_) | Err(_) => Ok(true),
+    }
+}
+
+impl MountedFs for Ffs {
+    fn policy(&self) -> PolicyKind {
+        Ffs::policy(self)
+    }
+
+    fn describe(&self) -> String {
+        let sizes = self.format().superblock().sizes;
+        format!(
+            "a file system of {} groups, blocks of {} and fragments of {} bytes",
+            sizes.groups(),
+            sizes.block_bytes,
+            sizes.fragment_bytes
+        )
+    }
+
+    fn damage(&self) -> Option<String> {
+        let closed = self.format().closed_groups();
+        let first = closed.first()?;
+        Some(format!(
+            "the maps of {} groups are damaged, of group {first} first: their free space is not \
+             used",
+            closed.len()
+        ))
+    }
+
+    fn may_leak(&self) -> bool {
+        self.format().may_leak()
+    }
+
+    fn reclaims(&self) -> bool {
+        self.format().reclaims()
+    }
+}
+
+impl report::Finding for Finding {
+    fn severity(&self) -> Severity {
+        Finding::severity(self)
+    }
+
+    fn phase(&self) -> u8 {
+        Finding::phase(self)
+    }
+
+    fn invariant(&self) -> Option<u8> {
+        Finding::invariant(self)
+    }
+
+    fn nature(&self) -> Nature {
+        match self {
+            Finding::WrongLinks { stored, right, .. } if stored > right => Nature::HighCount,
+            Finding::DirectoryTwice { .. } | Finding::WrongParent { .. } => Nature::TwoParents,
+            found if found.severity() == Severity::Harmless => Nature::Leak,
+            Finding::WrongBits { .. } => Nature::Maps,
+            _ => Nature::Other,
+        }
+    }
+}
+
+fn boxed(list: Vec<Finding>) -> Vec<Box<dyn report::Finding>> {
+    list.into_iter().map(|one| Box::new(one) as Box<dyn report::Finding>).collect()
+}
+
+impl From<Findings> for Checked {
+    fn from(findings: Findings) -> Checked {
+        let Findings { list, cut, unmounted, inodes, directories, fragments } = findings;
+        Checked { list: boxed(list), cut, unmounted, inodes, directories, fragments }
+    }
+}
+
+impl From<RepairReport> for Repaired {
+    fn from(report: RepairReport) -> Repaired {
+        Repaired { list: boxed(report.repaired), marked_clean: report.marked_clean }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a format declares, once: all that commands, messages and the prover need to know.
+
+use crate::error::FsError;
+use crate::options::{MkfsOptions, MountOptions};
+use crate::report::{Checked, Repaired};
+use seekless_engine::disk::Disk;
+use seekless_fs::policy::PolicyKind;
+use seekless_fs::system::FileSystem;
+
+/// A mounted file system, whatever its format.
+pub trait MountedFs: FileSystem + Send {
+    /// How writes of metadata are ordered.
+    fn policy(&self) -> PolicyKind;
+
+    /// Its sizes in a few words.
+    fn describe(&self) -> String;
+
+    /// What the mount has met that asks for a repair, as a sentence without a full stop.
+    fn damage(&self) -> Option<String>;
+
+    /// True if a crash before the mount may have left space in use that nothing leads to.
+    fn may_leak(&self) -> bool;
+
+    /// True while work in the background is under way that frees such space.
+    fn reclaims(&self) -> bool;
+}
+
+/// A format, with its code behind plain functions.
+#[derive(Debug)]
+pub struct KindDescriptor {
+    /// The name used on the command line and in reports.
+    pub name: &'static str,
+    /// The name beside those of other programs' file systems.
+    pub qualified: &'static str,
+    /// The name in messages to people.
+    pub title: &'static str,
+    /// One line for people who choose.
+    pub summary: &'static str,
+    /// The policies that it can be mounted with.
+    pub policies: &'static [PolicyKind],
+    /// True if a volume holds such a file system, whole or damaged.
+    ///
+    /// Errors: those of the volume.
+    pub is_on: fn(&mut dyn Disk) -> Result<bool, FsError>,
+    /// Makes one, and says in a line what was made.
+    ///
+    /// Errors: options that are not possible, a volume that is too small, errors of the volume.
+    pub mkfs: fn(&mut dyn Disk, &MkfsOptions) -> Result<String, FsError>,
+    /// The policy to mount with unless the user names one.
+    ///
+    /// Errors: no such file system, or one that cannot be read.
+    pub advice: fn(&mut dyn Disk) -> Result<PolicyKind, FsError>,
+    /// Mounts it. It sends its requests to the same volume afterwards, as port 0.
+    ///
+    /// Errors: no such file system, damage, or a state that asks for a repair first.
+    pub mount: Mount,
+    /// Looks for damage, and writes nothing.
+    ///
+    /// Errors: no such file system, or errors of the volume.
+    pub check: fn(&mut dyn Disk) -> Result<Checked, FsError>,
+    /// Repairs all that a check finds.
+    ///
+    /// Errors: as for the check, and findings that remain.
+    pub repair: fn(&mut dyn Disk) -> Result<Repaired, FsError>,
+}
+
+type Mount = fn(&mut dyn Disk, &MountOptions) -> Result<Box<dyn MountedFs>, FsError>;

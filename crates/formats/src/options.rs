@@ -1,0 +1,61 @@
+//! What can be chosen when a file system is made, and at each mount.
+
+use seekless_fs::call::Timestamp;
+use seekless_fs::core::CoreOptions;
+use seekless_fs::policy::PolicyKind;
+
+/// What to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MkfsOptions {
+    /// Bytes of a block: 4096 or 8192.
+    pub block: u32,
+    /// Bytes of a fragment: a block, or a half, quarter or eighth of one.
+    pub fragment: u32,
+    /// Bytes of the volume for each inode.
+    pub bytes_per_inode: u32,
+    /// Bytes of a group; none for the default.
+    pub group: Option<u64>,
+    /// Identity, random.
+    pub id: u128,
+    /// Name for people, at most 32 bytes.
+    pub label: Vec<u8>,
+    /// Percent of the data that only root may allocate.
+    pub minfree: u8,
+    /// The policy to mount with if the user names none.
+    pub policy: PolicyKind,
+    /// Owner of the root directory.
+    pub uid: u32,
+    /// Group of the root directory.
+    pub gid: u32,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Default for MkfsOptions {
+    fn default() -> MkfsOptions {
+        MkfsOptions {
+            block: 8192,
+            fragment: 4096,
+            bytes_per_inode: 16_384,
+            group: None,
+            id: 0,
+            label: Vec::new(),
+            minfree: 8,
+            policy: PolicyKind::Async,
+            uid: 0,
+            gid: 0,
+            now: 0,
+        }
+    }
+}
+
+/// How to mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Cache and I/O.
+    pub core: CoreOptions,
+    /// How writes of metadata are ordered.
+    pub policy: PolicyKind,
+    /// The time, for the superblock.
+    pub now: Timestamp,
+}
