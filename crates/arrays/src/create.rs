@@ -3,15 +3,13 @@
 use super::assemble::on;
 use super::bitmap;
 use super::geometry::Geometry;
-use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberState, MemberSuperblock};
+use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberState, MemberSuperblock, USUAL_LOG_BLOCKS};
 use super::{Level, MOST_CHUNK_BLOCKS, MOST_MEMBERS, VolumeError, least_log_blocks};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
 use seekless_engine::units::BLOCK_BYTES;
 
-/// Blocks of a log if the member is large enough not to miss them (4 MiB with what is before it).
-pub(super) const USUAL_LOG_BLOCKS: u32 = 1020;
 /// From this size on, chunks begin at a mebibyte of the member (64 MiB).
 const LARGE_BLOCKS: u64 = 64 * 256;
 /// Blocks of a member that are filled at a time (1 MiB).

@@ -4,7 +4,6 @@
 //! goes into both, so that no copy that cannot be read takes it back. Everything lies in
 //! the first sector, which cannot tear. `SPEC.md`, section "Array members", has it to the byte.
 
-use super::create::USUAL_LOG_BLOCKS;
 use super::geometry::Geometry;
 use super::{Level, MOST_MEMBERS, VolumeError};
 use bytes::Bytes;
@@ -29,6 +28,8 @@ const EVENTS_LIMIT: u64 = 1 << 31;
 pub const BITMAP_BLOCK: BlockNr = 2;
 /// First block of a member's log.
 pub const LOG_BLOCK: BlockNr = 4;
+/// Blocks of a log if the member is large enough not to miss them (4 MiB with what is before it).
+pub(super) const USUAL_LOG_BLOCKS: u32 = 1020;
 
 /// What a member is to its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
