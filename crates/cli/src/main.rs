@@ -3,6 +3,7 @@
 //! This crate only reads arguments, calls the other crates and prints. One file per subcommand.
 
 mod args;
+mod clock;
 mod commands;
 mod effect;
 mod failure;

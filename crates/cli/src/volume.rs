@@ -1,6 +1,6 @@
 //! The volume that a command reads: in one image, or on the members of an array.
 
-use crate::commands::host_clock;
+use crate::clock::host_clock;
 use crate::failure::{Failure, Outcome};
 use seekless_arrays::member::{MemberState, MemberSuperblock};
 use seekless_arrays::{AssembleOptions, Assembled};

@@ -1,6 +1,6 @@
 //! `seekless info`: what an image is, from its superblock, and how much of a Loge volume is used.
 
-use super::host_clock;
+use crate::clock::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::volume::{Volume, json_members, json_recovery, print_members};
 use seekless_engine::disk::Disk as _;

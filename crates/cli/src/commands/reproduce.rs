@@ -2,7 +2,7 @@
 
 mod runs;
 
-use super::host_clock;
+use crate::clock::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::simulated_policies;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};

@@ -2,7 +2,7 @@
 
 mod trace;
 
-use super::host_clock;
+use crate::clock::host_clock;
 use crate::effect::Given;
 use crate::failure::{Failure, Outcome};
 use crate::layout_flags::{LayoutFlags, Simulate};

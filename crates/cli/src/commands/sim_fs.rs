@@ -1,6 +1,6 @@
 //! `seekless sim-fs`: programs over a file system on a simulated disk, in virtual time.
 
-use super::host_clock;
+use crate::clock::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{formats, simulated_policies};

@@ -1,8 +1,8 @@
 //! Cases on several threads. They are taken in order of their numbers, so the report is the same
 //! for any number of threads.
 
-use super::super::host_clock;
 use super::CASE;
+use crate::clock::host_clock;
 use seekless_prove::sweep::{Sweep, Tried};
 use seekless_prove::{ProveOptions, ProveReport, Subject};
 use std::collections::BTreeMap;
