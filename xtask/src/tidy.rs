@@ -1,6 +1,6 @@
 //! House rules that neither the compiler nor clippy knows.
 
-mod cycles;
+mod circles;
 mod words;
 
 use crate::docs::contract;
@@ -52,7 +52,7 @@ pub fn tidy() -> Result<()> {
         }
     }
     words::check_commits(&mut found)?;
-    cycles::CRATES.iter().for_each(|package| cycles::check(root(), package, &mut found));
+    circles::check(root(), &mut found);
     for warning in &found.warnings {
         eprintln!("tidy: warning: {warning}");
     }
