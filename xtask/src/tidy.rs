@@ -34,21 +34,9 @@ pub fn tidy() -> Result<()> {
             continue;
         }
         files += 1;
-        if metadata.len() > BLOB_BYTES {
-            found.error(name, 0, format!("{} bytes: too large for git", metadata.len()));
-        }
+        check_size(name, metadata.len(), &mut found);
         if let Ok(text) = std::fs::read_to_string(&path) {
-            check_text(name, &text, &mut found);
-            words::check_words(name, &text, &mut found);
-            if name.ends_with(".md") {
-                check_links(name, &path, &text, &mut found);
-            }
-            if name == CONTRACT {
-                check_tests(name, root(), &text, &mut found);
-                if let Some(offence) = contract::offence(&text) {
-                    found.error(name, 0, offence);
-                }
-            }
+            check_file(name, &path, &text, &mut found);
         }
     }
     words::check_commits(&mut found)?;
@@ -86,7 +74,28 @@ fn place(name: &str, line: usize, what: &str) -> String {
     if line == 0 { format!("{name}: {what}") } else { format!("{name}:{line}: {what}") }
 }
 
-/// The rules for one file. The forbidden words are concatenated, so that this file does not break
+fn check_size(name: &str, bytes: u64, found: &mut Findings) {
+    if bytes > BLOB_BYTES {
+        found.error(name, 0, format!("{bytes} bytes: too large for git"));
+    }
+}
+
+/// Every rule for the text of one file.
+fn check_file(name: &str, path: &Path, text: &str, found: &mut Findings) {
+    check_text(name, text, found);
+    words::check_words(name, text, found);
+    if name.ends_with(".md") {
+        check_links(name, path, text, found);
+    }
+    if name == CONTRACT {
+        check_tests(name, root(), text, found);
+        if let Some(offence) = contract::offence(text) {
+            found.error(name, 0, offence);
+        }
+    }
+}
+
+/// The rules for lines. The forbidden words are concatenated, so that this file does not break
 /// its own rules.
 fn check_text(name: &str, text: &str, found: &mut Findings) {
     let markers =
@@ -215,6 +224,37 @@ mod tests {
         }
         assert!(errors("a.rs", "fn main() {}\n").is_empty());
         assert!(errors("notes.md", &"x".repeat(300)).is_empty());
+    }
+
+    #[test]
+    fn a_large_file_is_found() {
+        let mut found = Findings::default();
+        check_size("a.bin", BLOB_BYTES, &mut found);
+        assert_eq!(found.errors, Vec::<String>::new());
+        check_size("a.bin", BLOB_BYTES + 1, &mut found);
+        assert_eq!(found.errors.len(), 1);
+    }
+
+    #[test]
+    fn every_rule_for_pages_is_applied() {
+        let page = root().join(CONTRACT);
+        let text = std::fs::read_to_string(&page).expect("the page is there");
+        let errors = |text: &str| {
+            let mut found = Findings::default();
+            check_file(CONTRACT, &page, text, &mut found);
+            found.errors.len()
+        };
+        assert_eq!(errors(&text), 0);
+        let cell = text.replacen("| write, append | no |", "| write, append | yes |", 1);
+        assert_eq!(errors(&cell), 1);
+        for bad in [
+            "[x](no-such-file)".to_owned(),
+            "[`no_such_test`](xtask/src/tidy.rs)".to_owned(),
+            format!("The {} it.", concat!("no", "body says")),
+            format!("FIX{}", "ME"),
+        ] {
+            assert_eq!(errors(&format!("{text}\n{bad}\n")), 1, "{bad}");
+        }
     }
 
     #[test]

@@ -284,11 +284,20 @@ pub(super) fn check_commits(found: &mut Findings) -> Result<()> {
         found.warn("commits", 0, format!("{COMMITS_BASE} is not in the history: not checked"));
         return Ok(());
     };
+    judge_commits(&log, changed_lines, found)
+}
+
+/// Reports the offences of a log whose fields and commits end with separators of ASCII.
+fn judge_commits(
+    log: &str,
+    changed: impl Fn(&str) -> Result<u64>,
+    found: &mut Findings,
+) -> Result<()> {
     for commit in log.split('\x1e').map(str::trim).filter(|commit| !commit.is_empty()) {
         let mut fields = commit.splitn(3, '\x1f');
         let mut field = || fields.next().unwrap_or_default();
         let (hash, subject, body) = (field(), field(), field());
-        let lines = if has_text(body) { 0 } else { changed_lines(hash)? };
+        let lines = if has_text(body) { 0 } else { changed(hash)? };
         for offence in message_offences(subject, body, lines) {
             found.error(&format!("commit {hash}"), 0, format!("`{subject}`: {offence}"));
         }
@@ -442,6 +451,17 @@ mod tests {
     #[test]
     fn this_file_keeps_its_rule() {
         assert!(lines("words.rs", include_str!("words.rs")).is_empty());
+    }
+
+    #[test]
+    fn each_commit_of_a_log_is_judged() {
+        let log = "a1\x1flfs: clean\x1fIt was slow.\n\x1e\nb2\x1fClean it\x1fWhy.\n\x1e\n\
+                   c3\x1flfs: drop it\x1f\x1e\nd4\x1flfs: rename\x1f\x1e\n";
+        let changed = |hash: &str| Ok(if hash == "c3" { TINY_LINES + 1 } else { 1 });
+        let mut found = Findings::default();
+        judge_commits(log, changed, &mut found).expect("the log is whole");
+        let places: Vec<&str> = found.errors.iter().map(|error| &error[..9]).collect();
+        assert_eq!(places, ["commit b2", "commit c3"], "{found:?}");
     }
 
     #[test]
