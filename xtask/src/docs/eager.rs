@@ -31,10 +31,7 @@ pub fn eager(check: bool, program: Option<PathBuf>) -> Result<()> {
     let page = root().join(PAGE);
     let text = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
     if check {
-        let rows = between(&text, MARKS)?.lines().filter(|line| line.starts_with("| `")).count();
-        if rows < FACTOR_ROWS + HEURISTICS.len() {
-            bail!("{PAGE} lacks figures; write it with `cargo xtask docs`");
-        }
+        complete(&text)?;
         println!("docs: {PAGE} has all figures");
         return Ok(());
     }
@@ -51,6 +48,15 @@ pub fn eager(check: bool, program: Option<PathBuf>) -> Result<()> {
     println!("{figures}");
     fs::write(&page, put(&text, MARKS, &figures)?)?;
     println!("docs: {PAGE} is written");
+    Ok(())
+}
+
+/// Compares the number of rows in the page with those that a measurement writes at least.
+fn complete(text: &str) -> Result<()> {
+    let rows = between(text, MARKS)?.lines().filter(|line| line.starts_with("| `")).count();
+    if rows < FACTOR_ROWS + HEURISTICS.len() {
+        bail!("{PAGE} lacks figures; write it with `cargo xtask docs`");
+    }
     Ok(())
 }
 
@@ -247,4 +253,18 @@ fn idle(program: &Path) -> Result<String> {
         )?;
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_the_page_lacks_is_noticed() {
+        let page = |rows| format!("{}{}{}", MARKS[0], "| `a` | 1 |\n".repeat(rows), MARKS[1]);
+        let rows = FACTOR_ROWS + HEURISTICS.len();
+        assert!(complete(&page(rows)).is_ok());
+        assert!(complete(&page(rows - 1)).is_err());
+        assert!(complete(&page(rows).replace(MARKS[1], "")).is_err());
+    }
 }

@@ -32,18 +32,23 @@ pub fn proof(check: bool) -> Result<()> {
     let page = root().join(PAGE);
     let text = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
     if check {
-        let rows = between(&text, BUGS)?.lines().filter(|line| line.starts_with("| `")).count();
-        let list = fs::read_to_string(root().join(LIST))?;
-        let known = planted(&list)?;
-        if rows != known {
-            bail!("{PAGE} lists {rows} planted bugs of {known}; write it with `cargo xtask docs`");
-        }
+        complete(&text, &fs::read_to_string(root().join(LIST))?)?;
         println!("docs: {PAGE} lists all planted bugs");
         return Ok(());
     }
     table(Table::Bugs, None)?;
     table(Table::FileBugs, None)?;
     table(Table::Faults, None)
+}
+
+/// Compares the number of bugs in the page with that of the list.
+fn complete(text: &str, list: &str) -> Result<()> {
+    let rows = between(text, BUGS)?.lines().filter(|line| line.starts_with("| `")).count();
+    let known = planted(list)?;
+    if rows != known {
+        bail!("{PAGE} lists {rows} planted bugs of {known}; write it with `cargo xtask docs`");
+    }
+    Ok(())
 }
 
 /// A table of the page.
@@ -144,6 +149,14 @@ pub(super) fn put(text: &str, marks: [&str; 2], part: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bug_that_the_page_lacks_is_noticed() {
+        let page = format!("{}\n| `A` | 1 |\n| `B` | 2 |\n{}", BUGS[0], BUGS[1]);
+        assert!(complete(&page, "a: [PlantedBug; 2] = ").is_ok());
+        assert!(complete(&page, "a: [PlantedBug; 3] = ").is_err());
+        assert!(complete(&page.replace(BUGS[1], ""), "a: [PlantedBug; 2] = ").is_err());
+    }
 
     #[test]
     fn the_page_has_its_marks_and_the_list_its_lengths() {
