@@ -89,11 +89,12 @@ fn planted(list: &str) -> Result<usize> {
     lengths.sum()
 }
 
-/// A table of bugs, which their test prints.
-fn bugs(name: &str, where_planted: &str) -> Result<String> {
+/// A table of bugs, which the test in `module` prints.
+fn bugs(module: &str, where_planted: &str) -> Result<String> {
+    let name = format!("{module}::every_planted_bug_is_found");
     let mut test = cargo();
     test.args(["test", "--quiet", "--package", "seekless-prove"]).env("SEEKLESS_SEEDS", "3");
-    test.args(["--test", name, "every_planted_bug_is_found", "--", "--nocapture"]);
+    test.args(["--test", "suite", &name, "--", "--nocapture"]);
     let printed = capture(&mut test)?;
     let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with("| `")).collect();
     let head = "bug | what it does | states until caught, seeds 1, 2, 3 |\n|---|---|---|---|\n";
