@@ -1,15 +1,34 @@
 //! The yardstick of the prover: each planted bug is found, and none is found where none is. A usual
-//! run tries the first seed; `SEEKLESS_SEEDS` has more.
+//! run tries one cheap seed of each bug; with `SEEKLESS_SEEDS=3` it tries three seeds.
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
-use crate::hunters::{each, seeds};
+use crate::hunters::{Hunt, Known, each, hunts, is_long};
 use seekless_arrays::Level;
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_layouts::Kind;
 use seekless_prove::{BlockSubject, ProveOptions, ProveReport, Subject as _, prove};
 
 const MOST_STATES: u64 = 2_000_000;
+/// The array that array bugs are planted in.
+const RAID5: &str = "inplace on RAID-5 of 3";
+/// Subject, bug, seed, and states until that seed finds the bug. A bug is listed if seed 1 needs
+/// more than 20,000 states. The seed is the cheapest of the three in `docs/proof.md`: some bugs
+/// show only in rare interleavings, which another seed reaches up to 30 times sooner.
+const CHEAP: [(&str, PlantedBug, u64, u64); 12] = [
+    ("vlog", PlantedBug::CompactorFreesEarly, 3, 1_392),
+    ("vlog", PlantedBug::ReorganiserWritesStale, 2, 26_570),
+    ("vlog", PlantedBug::DigestIgnored, 2, 14_848),
+    ("vlog", PlantedBug::PartialTransaction, 2, 13_845),
+    ("vlog", PlantedBug::RecoveryUnrecorded, 2, 3_253),
+    ("loge", PlantedBug::PartialGroup, 3, 95_556),
+    ("loge", PlantedBug::DescriptorFreedEarly, 3, 95_676),
+    ("loge", PlantedBug::CrcSums, 1, 42_790),
+    ("lfs", PlantedBug::CrcSums, 2, 59_080),
+    (RAID5, PlantedBug::WrittenUnsettled, 3, 9_009),
+    (RAID5, PlantedBug::ReplayedInTurn, 2, 43_293),
+    ("lfs on RAID-0 of 2", PlantedBug::DroppedTakenLater, 2, 25_712),
+];
 
 fn no_clock() -> u64 {
     0
@@ -26,6 +45,12 @@ fn planted() -> Vec<(BlockSubject, PlantedBug)> {
     Kind::ALL.into_iter().flat_map(of).chain(apart).chain(arrays).collect()
 }
 
+fn known(subject: BlockSubject, bug: PlantedBug) -> Option<Known> {
+    let name = subject.name();
+    let entry = CHEAP.iter().find(|entry| entry.0 == name && entry.1 == bug);
+    entry.map(|&(_, _, seed, states)| (seed, states))
+}
+
 fn hunt(
     subject: impl Into<BlockSubject>,
     bug: Option<PlantedBug>,
@@ -40,29 +65,36 @@ fn hunt(
 fn every_planted_bug_is_found() {
     let planted = planted();
     assert!(planted.len() >= 24, "{} bugs are too few", planted.len());
+    let listed = planted.iter().filter(|one| known(one.0, one.1).is_some()).count();
+    assert_eq!(listed, CHEAP.len(), "an entry names no planted bug");
+    let of = |one: &(BlockSubject, PlantedBug)| hunts(known(one.0, one.1), MOST_STATES);
     let tasks: Vec<_> =
-        planted.iter().flat_map(|one| seeds().map(move |seed| (*one, seed))).collect();
-    let found = each(&tasks, |&((subject, bug), seed)| {
-        let options = ProveOptions { seed, states: MOST_STATES, ..ProveOptions::new(subject) };
+        planted.iter().flat_map(|one| of(one).into_iter().map(|hunt| (*one, hunt))).collect();
+    let found = each(&tasks, |&((subject, bug), Hunt { seed, states })| {
+        let options = ProveOptions { seed, states, ..ProveOptions::new(subject) };
         let report = hunt(subject, Some(bug), &options);
         (report.states, report.violations.is_empty())
     });
     let mut all_missed = Vec::new();
-    for (tasks, found) in tasks.chunks(seeds().count()).zip(found.chunks(seeds().count())) {
+    let seeds = tasks.len() / planted.len();
+    for (tasks, found) in tasks.chunks(seeds).zip(found.chunks(seeds)) {
         let ((subject, bug), _) = tasks[0];
         let name = subject.name();
         let states: Vec<String> = found.iter().map(|one| one.0.to_string()).collect();
         println!("| `{name}` | `{bug:?}` | {} | {} |", bug.summary(), states.join(", "));
         let missed = tasks.iter().zip(found).filter(|(_, found)| found.1);
-        all_missed.extend(missed.map(|((_, seed), _)| format!("{name}, {bug:?}, seed {seed}")));
+        all_missed.extend(missed.map(|((_, hunt), _)| format!("{name}, {bug:?}, {hunt:?}")));
     }
     assert!(all_missed.is_empty(), "not found: {}", all_missed.join("; "));
 }
 
+/// The negative control of [`hunt`]: without a bug it reports nothing. `cargo xtask ci sweep` tries
+/// each layout without a bug in far more states, so a usual run keeps this small.
 #[test]
 fn without_a_bug_nothing_is_found() {
+    let states = if is_long() { 60_000 } else { 5_000 };
     for kind in Kind::ALL {
-        let options = ProveOptions { states: 60_000, seed: 3, ..ProveOptions::new(kind) };
+        let options = ProveOptions { states, seed: 3, ..ProveOptions::new(kind) };
         let report = hunt(kind, None, &options);
         assert!(report.violations.is_empty(), "{}", report.to_text());
     }

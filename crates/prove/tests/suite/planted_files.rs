@@ -1,17 +1,37 @@
-//! The yardstick of the prover for file systems: each planted bug is found from every seed, and
-//! none is found where none is. A usual run tries the first seed; `SEEKLESS_SEEDS` has more.
+//! The yardstick of the prover for file systems: each planted bug is found, and none is found
+//! where none is. A usual run tries one cheap seed of each bug; with `SEEKLESS_SEEDS=3` it tries
+//! three seeds.
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
-use crate::hunters::{each, seeds};
+use crate::hunters::{Hunt, Known, cheap, each, hunts};
 use seekless_fs::policy::planted::{Bug, with};
 use seekless_prove::files::FileSubject;
 use seekless_prove::{ProveOptions, ProveReport, prove};
 
 const MOST_STATES: u64 = 300_000;
+/// Policy, bug, seed, and states until that seed finds the bug. A bug is listed if seed 1 needs
+/// more than 20,000 states. The seed is the cheapest of the three in `docs/proof.md`.
+const CHEAP: [(&str, Bug, u64, u64); 9] = [
+    ("sync", Bug::FreedAtOnce, 3, 3_885),
+    ("soft", Bug::BodyLate, 2, 4_096),
+    ("sync", Bug::FactOfOlderImage, 3, 3_034),
+    ("sync", Bug::FragmentMoveFreesOld, 2, 2_774),
+    ("sync", Bug::FactAtCompletion, 2, 2_512),
+    ("soft", Bug::MergedGuardedRemoval, 1, 101_531),
+    ("soft", Bug::GrowthForgetsNeeds, 3, 50_880),
+    ("soft", Bug::DirectoryBeforeLeavers, 1, 22_121),
+    ("soft", Bug::ReclaimForgetsNames, 3, 39_299),
+];
 
 fn no_clock() -> u64 {
     0
+}
+
+fn known(subject: FileSubject, bug: Bug) -> Option<Known> {
+    let policy = subject.policy.name();
+    let entry = CHEAP.iter().find(|entry| entry.0 == policy && entry.1 == bug);
+    entry.map(|&(_, _, seed, states)| (seed, states))
 }
 
 fn hunt(bug: Option<Bug>, options: &ProveOptions<FileSubject>) -> ProveReport {
@@ -33,21 +53,25 @@ fn planted() -> Vec<(FileSubject, Bug)> {
 fn every_planted_bug_is_found() {
     let planted = planted();
     assert!(planted.len() > Bug::ALL.len(), "{planted:?}");
+    let listed = planted.iter().filter(|one| known(one.0, one.1).is_some()).count();
+    assert_eq!(listed, CHEAP.len(), "an entry names no planted bug");
+    let of = |one: &(FileSubject, Bug)| hunts(known(one.0, one.1), MOST_STATES);
     let tasks: Vec<_> =
-        planted.iter().flat_map(|one| seeds().map(move |seed| (*one, seed))).collect();
-    let found = each(&tasks, |&((subject, bug), seed)| {
-        let options = ProveOptions { seed, states: MOST_STATES, ..ProveOptions::of(subject) };
+        planted.iter().flat_map(|one| of(one).into_iter().map(|hunt| (*one, hunt))).collect();
+    let found = each(&tasks, |&((subject, bug), Hunt { seed, states })| {
+        let options = ProveOptions { seed, states, ..ProveOptions::of(subject) };
         let report = hunt(Some(bug), &options);
         (report.states, report.violations.is_empty())
     });
     let mut missed = Vec::new();
-    for (tasks, found) in tasks.chunks(seeds().count()).zip(found.chunks(seeds().count())) {
+    let seeds = tasks.len() / planted.len();
+    for (tasks, found) in tasks.chunks(seeds).zip(found.chunks(seeds)) {
         let ((subject, bug), _) = tasks[0];
         let policy = subject.policy.name();
         let states: Vec<String> = found.iter().map(|one| one.0.to_string()).collect();
         println!("| `{policy}` | `{bug:?}` | {} | {} |", bug.summary(), states.join(", "));
         let lost = tasks.iter().zip(found).filter(|(_, found)| found.1);
-        missed.extend(lost.map(|((_, seed), _)| format!("{policy}, {bug:?}, seed {seed}")));
+        missed.extend(lost.map(|((_, hunt), _)| format!("{policy}, {bug:?}, {hunt:?}")));
     }
     assert!(missed.is_empty(), "not found: {}", missed.join("; "));
 }
@@ -60,7 +84,8 @@ fn violations_shrink_and_repeat() {
     let mut planted = planted();
     planted.dedup_by_key(|one| one.1);
     each(&planted, |&(subject, bug)| {
-        let options = ProveOptions { states: MOST_STATES, ..ProveOptions::of(subject) };
+        let Hunt { seed, states } = cheap(known(subject, bug));
+        let options = ProveOptions { seed, states, ..ProveOptions::of(subject) };
         let whole = hunt(Some(bug), &ProveOptions { shrink: true, ..options.clone() });
         let small = &whole.violations[0];
         let keep = small.keep.as_deref().expect("it was made small");

@@ -1,4 +1,4 @@
-//! Work that all processors share, and the seeds to hunt with.
+//! Work that all processors share, and the seeds and limits to hunt with.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,9 +8,40 @@ fn wanted() -> Option<u64> {
     std::env::var("SEEKLESS_SEEDS").ok().map(|text| text.parse().expect("a number"))
 }
 
-/// The seeds that must each lead to every bug: one in a usual run, `SEEKLESS_SEEDS` of them else.
-pub fn seeds() -> std::ops::RangeInclusive<u64> {
-    1..=wanted().unwrap_or(1)
+/// Crash states within which seed 1 finds each bug that the tables of cheap seeds do not list.
+const UNLISTED_STATES: u64 = 20_000;
+/// A hunt may take this many times the known number of states. A slower search then fails the test.
+const SLACK: u64 = 4;
+
+/// One search for one bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Hunt {
+    pub seed: u64,
+    /// Limit of crash states.
+    pub states: u64,
+}
+
+/// The known cost of a bug: a cheap seed, and the states until it finds the bug.
+pub type Known = (u64, u64);
+
+/// True in a nightly run, which sets `SEEKLESS_SEEDS`.
+pub fn is_long() -> bool {
+    wanted().is_some()
+}
+
+/// The hunt of a usual run: the cheap seed with a tight limit. A bug without an entry uses seed 1.
+pub fn cheap(known: Option<Known>) -> Hunt {
+    let (seed, states) = known.unwrap_or((1, UNLISTED_STATES));
+    Hunt { seed, states: SLACK * states }
+}
+
+/// The hunts that must each find a bug: the cheap one, or seeds 1 to `SEEKLESS_SEEDS` of at most
+/// `most` states.
+pub fn hunts(known: Option<Known>, most: u64) -> Vec<Hunt> {
+    match wanted() {
+        None => vec![cheap(known)],
+        Some(seeds) => (1..=seeds).map(|seed| Hunt { seed, states: most }).collect(),
+    }
 }
 
 /// Carries tasks out on all processors, each the next one that is left; results in order.
