@@ -5,7 +5,7 @@ CARGO ?= cargo
 
 help:
 	@echo 'make run    build, then show the whole thing in one screen (under two minutes)'
-	@echo 'make test   install missing test clients, sweep power cuts, fuzz briefly, run every test'
+	@echo 'make test   install missing test clients, then everything that must pass'
 	@echo 'make bench  compare with peers on this machine (make bench QUICK=1: shorter)'
 	@echo 'make guided a build guided by a profile, which simulates and proves faster: target/guided/seekless'
 	@echo 'make fuzz   bounded fuzzing of the parsers and of the volumes'
@@ -16,11 +16,8 @@ run:
 	$(CARGO) build --release --package seekless
 	./target/release/seekless demo
 
-# Sweep and fuzzing come first so that the closing lines of cargo test are the last thing seen.
 test: setup
-	$(CARGO) xtask ci sweep
-	$(CARGO) xtask fuzz 20
-	$(CARGO) test --workspace
+	$(CARGO) xtask ci
 
 bench:
 	$(CARGO) xtask bench $(if $(QUICK),--quick)

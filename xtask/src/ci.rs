@@ -1,16 +1,20 @@
 //! Continuous integration, in stages that also run alone.
 
-use crate::docs::docs;
+use crate::docs;
 use crate::fuzz;
-use crate::run::{capture, cargo, root, run, seekless};
+use crate::run::{asserting, capture, cargo, root, run, seekless};
+use crate::stages::{AfterFailure, Stages};
 use crate::sweep::{self, commit_seed};
+use crate::test_run::Tests;
 use crate::tidy::tidy;
 use anyhow::{Context as _, Result, ensure};
 use std::process::Command;
 
-/// Seconds for each fuzz target: in the fuzz stage alone, and in the whole of CI.
+/// Seconds for each fuzz target.
 const FUZZ_SECONDS: &str = "60";
-const FUZZ_SECONDS_BRIEF: &str = "20";
+
+/// Sweeps of the usual size that a nightly sweep comes to.
+const NIGHTLY_SWEEPS: u64 = 14;
 
 /// Crates with property tests.
 const PROPERTY_TESTED: [&str; 8] = [
@@ -24,31 +28,50 @@ const PROPERTY_TESTED: [&str; 8] = [
     "seekless-fs",
 ];
 
-/// Every stage.
+/// Every stage, the tests last. The slowest stages and test programs are printed above the closing
+/// line, which counts the tests.
 ///
 /// # Errors
 /// The first stage that fails.
 pub fn all() -> Result<()> {
-    smoke()?;
-    sweep()?;
-    sweep::soak_finds()?;
-    targets(Some(FUZZ_SECONDS_BRIEF))?;
-    docs(&["--check"])?;
-    test()
+    let mut stages = Stages::new(AfterFailure::Stop);
+    let mut tests = Tests::default();
+    let outcome = gate(&mut stages, &mut tests);
+    println!("\n{}", stages.table());
+    if tests.were_run() {
+        println!("{}\n{}", tests.table(), tests.closing_line());
+    }
+    outcome
 }
 
-/// Format, lints, house rules, unit tests of the engine and the layouts.
+fn gate(stages: &mut Stages, tests: &mut Tests) -> Result<()> {
+    stages.run("checks", checks)?;
+    stages.run("build", || asserting().map(drop))?;
+    stages.run("sweep", sweep)?;
+    stages.run("soak", sweep::soak_finds)?;
+    stages.run("pages", || docs::docs(&["--check"]))?;
+    stages.run("tests", || tests.run())
+}
+
+/// The checks that run no program of the product, then the unit tests of the engine and the layouts.
 ///
 /// # Errors
 /// The first step that fails.
 pub fn smoke() -> Result<()> {
+    checks()?;
+    let packages = ["--package", "seekless-engine", "--package", "seekless-layouts"];
+    run(cargo().args(["test", "--quiet", "--lib"]).args(packages))
+}
+
+/// Format, lints, house rules, generated pages. Clippy shares its metadata with no build, and the
+/// other checks need no build: they cost the later stages nothing.
+fn checks() -> Result<()> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     run(cargo().args(lints))?;
     tidy()?;
-    let packages = ["--package", "seekless-engine", "--package", "seekless-layouts"];
-    run(cargo().args(["test", "--quiet", "--lib"]).args(packages))
+    docs::check_pages()
 }
 
 /// Every test, those with real clients included.
@@ -78,8 +101,8 @@ pub fn man(dir: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Power-cut sweeps of every layout, seeded with the commit, so that each commit tries other states
-/// and each failure can be repeated. Tests plant the bugs that such a sweep must find.
+/// Power-cut sweeps of every layout. The seed is fixed: the outcome is a function of the tree.
+/// Tests plant the bugs that such a sweep must find.
 ///
 /// # Errors
 /// If a layout breaks its contract.
@@ -117,25 +140,32 @@ pub fn figures() -> Result<()> {
 }
 
 /// What takes too long for each commit: each planted bug from three seeds, trees of files as large
-/// as a kernel, damage in each sector, ten times the usual sweep, all of the fuzzing, a soak, and
-/// the reproduced claims.
+/// as a kernel, damage in each sector, many times the usual sweep, all of the fuzzing, a soak,
+/// and the reproduced claims. A stage that fails does not stop the others.
 ///
 /// # Errors
-/// The first stage that fails.
+/// All stages that failed.
 pub fn nightly() -> Result<()> {
-    let bugs = ["--test", "suite", "--", "planted_bugs::", "planted_files::"];
-    let mut test = cargo();
-    test.args(["test", "--package", "seekless-prove"]).args(bugs).env("SEEKLESS_SEEDS", "3");
-    run(&mut test)?;
-    let long = ["keeps_a_tree_of_files", "trees_of_files_survive_tar", "damage_in_any_sector"];
-    for name in long {
+    let mut stages = Stages::new(AfterFailure::GoOn);
+    stages.run("pages", || docs::docs(&["--check"]))?;
+    stages.run("planted bugs", || {
+        let bugs = ["--test", "suite", "--", "planted_bugs::", "planted_files::"];
+        let mut test = cargo();
+        test.args(["test", "--package", "seekless-prove"]).args(bugs);
+        run(test.env("SEEKLESS_SEEDS", "3"))
+    })?;
+    for name in ["keeps_a_tree_of_files", "trees_of_files_survive_tar", "damage_in_any_sector"] {
         let e2e = ["test", "--package", "seekless", "--test", "e2e", name];
-        run(cargo().args(e2e).env("SEEKLESS_FULL", "1"))?;
+        stages.run(name, || run(cargo().args(e2e).env("SEEKLESS_FULL", "1")))?;
     }
-    sweep::bounded(10 * sweep::BOUNDED_STATES, commit_seed()?)?;
-    sweep::soak_finds()?;
-    fuzz()?;
-    figures()
+    // Other states each night. The first line of the sweep prints the seed, which repeats it.
+    let states = NIGHTLY_SWEEPS * sweep::BOUNDED_STATES;
+    stages.run("sweep", || sweep::bounded(states, commit_seed()?))?;
+    stages.run("soak", sweep::soak_finds)?;
+    stages.run("fuzz", fuzz)?;
+    stages.run("figures", figures)?;
+    println!("\n{}", stages.table());
+    stages.finish()
 }
 
 /// Bounded fuzzing: the property tests with many more cases than usual and the fuzz targets, both

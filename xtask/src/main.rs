@@ -7,7 +7,9 @@ mod docs;
 mod fuzz;
 mod guided;
 mod run;
+mod stages;
 mod sweep;
+mod test_run;
 mod tidy;
 
 use std::process::ExitCode;
@@ -16,15 +18,15 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   ci [smoke|test|sweep|soak|figures|fuzz|nightly]
-                     smoke    format, lints, tidy, unit tests (under a minute)
+                     smoke    format, lints, tidy, generated pages, unit tests
                      test     every test, end to end with real clients
-                     sweep    power-cut sweeps of every layout and array, seeded with the commit
+                     sweep    power-cut sweeps of every layout and array, with a fixed seed
                      soak     a soak with a planted bug saves cases that fail again
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
                      nightly  what takes too long for each commit: planted bugs from three
-                              seeds, ten times the sweep, soak, fuzz, figures
-                     without a name: smoke, sweep, the fuzz targets briefly, docs, test
+                              seeds, 14 times the sweep, soak, fuzz, figures
+                     without a name: format, lints, tidy, pages, sweep, soak, test
   sweep [--states N] [--seed N] [--soak DIR [--rounds N] [--plant BUG]]
                      power-cut sweeps of every layout and array, two million states in all; with
                      --soak until DIR has a file `stop`, saving failures there
