@@ -18,6 +18,7 @@ use crate::volume::Volume as _;
 use epochs::power_on;
 use seekless_crash::moment::Moment;
 use seekless_engine::device::Device as _;
+use seekless_engine::device::medium::Medium;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{MILLIS, Time};
 use std::cell::RefCell;
@@ -84,8 +85,33 @@ impl<S: Subject> Run<S> {
     /// A fresh volume, and everything that is to happen to it; the case decides on both.
     pub fn new(subject: S, case: u64, seed: u64) -> Run<S> {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
-        let Case { workload, media, devices, script, mut oracle } = subject.draw(case, &mut rng);
+        let drawn = subject.draw(case, &mut rng);
         let base = rng.next();
+        Run::of(subject, drawn, base)
+    }
+
+    /// The volume of a case on devices of this kind, with this seed of what happens later.
+    ///
+    /// # Errors
+    /// The sizes of the devices of the case, if they are not `device_blocks`.
+    pub fn again(
+        subject: S,
+        (seed, case): (u64, u64),
+        device_blocks: &[u64],
+        devices: DeviceKind,
+        base: u64,
+    ) -> Result<Run<S>, Vec<u64>> {
+        let mut rng = Rng::stream(seed, &format!("case {case}"));
+        let drawn = subject.draw(case, &mut rng);
+        let made: Vec<u64> = drawn.media.iter().map(Medium::blocks).collect();
+        if made != device_blocks {
+            return Err(made);
+        }
+        Ok(Run::of(subject, Case { devices, ..drawn }, base))
+    }
+
+    fn of(subject: S, drawn: Case<S>, base: u64) -> Run<S> {
+        let Case { workload, media, devices, script, mut oracle } = drawn;
         let (volume, machine, absent) = power_on(subject, media, Damage::None, devices, base);
         oracle.mounted(&volume);
         Run {
@@ -113,11 +139,25 @@ impl<S: Subject> Run<S> {
         &self.script
     }
 
+    /// Sizes of the devices.
+    pub fn device_blocks(&self) -> Vec<u64> {
+        let machine = self.machine.borrow();
+        (0..machine.devices()).map(|device| machine.device(device).blocks()).collect()
+    }
+
+    /// What the devices are like.
+    pub fn devices(&self) -> DeviceKind {
+        self.kind
+    }
+
+    /// Seed of everything that is drawn after the case.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
     /// The run in a sentence.
     pub fn describe(&self) -> String {
-        let machine = self.machine.borrow();
-        let size = |device: usize| machine.device(device).blocks().to_string();
-        let sizes: Vec<String> = (0..machine.devices()).map(size).collect();
+        let sizes: Vec<String> = self.device_blocks().iter().map(u64::to_string).collect();
         let forget = match self.kind.is_volatile() {
             true => "forget what was not flushed",
             false => "keep what they have acknowledged",

@@ -1,6 +1,7 @@
 //! What happens in a run, as data: requests of the client, the passing of time, faults, ends.
 //! A violation shrinks by leaving some of it out.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Something that a client asks for.
@@ -13,7 +14,7 @@ pub trait Request: Copy + fmt::Debug + fmt::Display {
 }
 
 /// Where a fault strikes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     /// Any block.
     Anywhere(u64),
@@ -28,7 +29,7 @@ pub enum Place {
 }
 
 /// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// After so many more writes of a device one fails.
     Write(u64),
@@ -43,7 +44,7 @@ pub enum Fault {
 }
 
 /// Something that happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation<R> {
     /// The client asks for something.
     Request(R),

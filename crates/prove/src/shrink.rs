@@ -3,6 +3,7 @@
 use crate::keep::Keep;
 use crate::oracle::Heard;
 use crate::run::{Found, Run};
+use crate::script::{Operation, Request};
 use crate::subject::Subject;
 use crate::{ProveOptions, ProveReport, Sort, Violation};
 use seekless_crash::shrink::{Case, Halving, leave_out};
@@ -177,13 +178,28 @@ pub fn tell<S: Subject>(
     found: Found,
 ) -> Violation {
     let run = Run::new(options.subject, case, options.seed);
-    let mut story = vec![run.describe()];
     let kept = keep.clone().unwrap_or_else(|| Keep::operations(0..run.script().len() as u32));
-    let operations: Vec<_> = kept
-        .of(run.script())
-        .into_iter()
-        .filter(|(number, _)| *number <= found.operation)
-        .collect();
+    let story = told(run.describe(), &kept.of(run.script()), &found);
+    let operations = keep.as_ref().map(|keep| format!(" --keep {keep}")).unwrap_or_default();
+    Violation {
+        case,
+        event: found.event,
+        sort: found.wrong.sort,
+        story,
+        keep: keep.map(|keep| keep.to_string()),
+        replay: options.replay(case) + &operations,
+    }
+}
+
+/// What these operations have led to, a sentence each; the first one describes the run.
+pub fn told<R: Request>(
+    head: String,
+    operations: &[(u32, Operation<R>)],
+    found: &Found,
+) -> Vec<String> {
+    let mut story = vec![head];
+    let until = operations.iter().filter(|(number, _)| *number <= found.operation);
+    let operations: Vec<_> = until.collect();
     let skipped = operations.len().saturating_sub(WHOLE_STORY);
     if skipped > 0 {
         story.push(format!("({skipped} operations before these)"));
@@ -203,14 +219,6 @@ pub fn tell<S: Subject>(
         }
         _ => format!("here, after device event {}:", found.event),
     });
-    story.extend(found.wrong.story);
-    let operations = keep.as_ref().map(|keep| format!(" --keep {keep}")).unwrap_or_default();
-    Violation {
-        case,
-        event: found.event,
-        sort: found.wrong.sort,
-        story,
-        keep: keep.map(|keep| keep.to_string()),
-        replay: options.replay(case) + &operations,
-    }
+    story.extend(found.wrong.story.iter().cloned());
+    story
 }

@@ -2,27 +2,29 @@
 
 mod files;
 mod parallel;
-#[cfg(debug_assertions)]
+#[cfg_attr(not(debug_assertions), path = "prove/not_planted.rs")]
 mod planted;
+mod replay;
+mod saved;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::formats;
 use crate::term::Progress;
+use planted::Plant;
 #[cfg(debug_assertions)]
 use planted::Planted;
+use saved::Saveable;
 use seekless_arrays::Level;
 use seekless_formats::Kind as FsKind;
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_prove::files::{FileSubject, Rules};
 use seekless_prove::sweep::Sweep;
-use seekless_prove::{BlockSubject, Keep, ProveOptions, ProveReport, Subject, Violation};
-use serde::{Deserialize, Serialize};
+use seekless_prove::{BlockSubject, Keep, ProveOptions, ProveReport, Subject};
 use serde_json::{Value, json};
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 /// Arguments of `seekless prove`.
 #[derive(Debug, clap::Args)]
@@ -108,10 +110,13 @@ pub struct Args {
     /// be cut.
     #[arg(long, value_name = "OPERATIONS", requires = "case")]
     keep: Option<Keep>,
-    /// Repeat the violation that a file describes.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["layout", "case", "keep", "seed"])]
+    /// Run again what --save has saved: the run of a file, or all runs of a directory. Those of a
+    /// directory must pass and, with the planted bug that a run names, fail.
+    #[arg(long, value_name = "PATH")]
+    #[arg(conflicts_with_all = ["layout", "case", "keep", "seed", "save"])]
     replay: Option<PathBuf>,
-    /// Save the first violation as a file for --replay.
+    /// Save the run of the first violation as a file for --replay; with --case that run even if it
+    /// passes.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Report violations as they were found, without shrinking them.
@@ -135,34 +140,6 @@ pub struct Args {
 /// Crash states that are tried by default.
 const STATES: u64 = 20_000;
 
-/// A violation as a file.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Saved {
-    layout: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    raid: Option<(u32, u16)>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    log: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    sparse: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    policy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    judge: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    ace: Option<u8>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    trust_completions: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    device: Option<String>,
-    seed: u64,
-    case: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    keep: Option<String>,
-    #[serde(default)]
-    story: Vec<String>,
-}
-
 impl Args {
     fn apart(&self) -> Apart {
         Apart { log: self.log, sparse: self.sparse }
@@ -174,9 +151,6 @@ impl Args {
     }
 
     fn chosen(&self) -> Result<Chosen, Failure> {
-        if let Some(file) = &self.replay {
-            return replayed(file);
-        }
         match (self.fs, self.layout) {
             (Some(kind), _) => {
                 let variant = files::Variant {
@@ -185,39 +159,46 @@ impl Args {
                     trusts: self.trust_completions,
                     device: self.device,
                 };
-                Ok(Chosen::Files(files::subject(kind, self.policy, variant)?, None))
+                Ok(Chosen::Files(files::subject(kind, self.policy, variant)?))
             }
             (None, Some(layout)) => {
-                Ok(Chosen::Block(subject(layout, self.apart(), self.raid, self.members)?, None))
+                Ok(Chosen::Block(subject(layout, self.apart(), self.raid, self.members)?))
             }
             (None, None) => Err(Failure::usage("name a layout, a file system or a file to replay")),
         }
     }
 
-    /// What is tried of a subject, or of the case of a violation file.
-    fn options<S: Subject>(&self, subject: S, again: Option<Again>) -> ProveOptions<S> {
-        let again =
-            again.unwrap_or(Again { seed: self.seed, case: self.case, keep: self.keep.clone() });
-        let Again { seed, case, keep } = again;
-        let shrink = !self.no_shrink && keep.is_none();
-        let (states, stop_at_first) = (self.states(), self.stop_at_first);
-        ProveOptions { subject, seed, from: self.from, case, keep, states, stop_at_first, shrink }
+    /// What is tried of a subject.
+    fn options<S: Subject>(&self, subject: S) -> ProveOptions<S> {
+        ProveOptions {
+            subject,
+            seed: self.seed,
+            from: self.from,
+            case: self.case,
+            keep: self.keep.clone(),
+            states: self.states(),
+            stop_at_first: self.stop_at_first,
+            shrink: !self.no_shrink && self.keep.is_none(),
+        }
+    }
+
+    fn jobs(&self) -> usize {
+        self.jobs.map_or_else(processors, usize::from)
+    }
+
+    fn planted(&self) -> Plant {
+        #[cfg(debug_assertions)]
+        return Plant(self.plant);
+        #[cfg(not(debug_assertions))]
+        Plant
     }
 }
 
-/// A subject, and the case of a violation file if there is one.
+/// A subject.
 #[derive(Debug)]
 enum Chosen {
-    Block(BlockSubject, Option<Again>),
-    Files(FileSubject, Option<Again>),
-}
-
-/// A case that is run again.
-#[derive(Debug)]
-struct Again {
-    seed: u64,
-    case: Option<u64>,
-    keep: Option<Keep>,
+    Block(BlockSubject),
+    Files(FileSubject),
 }
 
 /// Variants of a volume on one device.
@@ -265,69 +246,6 @@ fn subject(
     Ok(BlockSubject::Array { level, members, kind })
 }
 
-/// Longest violation file that is read, in bytes. Real ones have a few thousand.
-const MOST_SAVED: u64 = 1 << 20;
-
-/// The case that a violation file describes.
-fn replayed(file: &Path) -> Result<Chosen, Failure> {
-    let shown = file.display();
-    let bad = |what: String| Failure::failed(format!("{shown} describes no violation: {what}"));
-    let mut text = String::new();
-    let read =
-        File::open(file).and_then(|file| file.take(MOST_SAVED + 1).read_to_string(&mut text));
-    read.map_err(|error| Failure::failed(format!("cannot read {shown}: {error}")))?;
-    if text.len() as u64 > MOST_SAVED {
-        return Err(bad(format!("it is longer than {MOST_SAVED} bytes")));
-    }
-    let saved: Saved = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-    let keep = saved.keep.as_ref().map(|keep| keep.parse::<Keep>()).transpose();
-    let keep = keep.map_err(|error| bad(error.to_string()))?;
-    let again = Some(Again { seed: saved.seed, case: Some(saved.case), keep });
-    if let Some(subject) = files::replayed(&saved).map_err(bad)? {
-        return Ok(Chosen::Files(subject, again));
-    }
-    let layout: Kind = saved.layout.parse().map_err(|error| bad(format!("{error}")))?;
-    let level = |(number, members)| {
-        let level = Level::from_number(number);
-        level.ok_or_else(|| bad(format!("level {number}"))).map(|level| (level, members))
-    };
-    let array = saved.raid.map(level).transpose()?;
-    let (level, members) = array.unzip();
-    let apart = Apart { log: saved.log, sparse: saved.sparse };
-    Ok(Chosen::Block(subject(layout, apart, level, members)?, again))
-}
-
-/// The subject of a violation as a file.
-fn saved_block(subject: BlockSubject) -> Saved {
-    let raid = match subject {
-        BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => None,
-        BlockSubject::Array { level, members, .. } => Some((level.number(), members as u16)),
-    };
-    Saved {
-        layout: subject.kind().name().to_owned(),
-        raid,
-        log: subject == BlockSubject::Attached,
-        sparse: subject == BlockSubject::Sparse,
-        ..Saved::default()
-    }
-}
-
-/// Writes the first violation to a file.
-fn save(subject: Saved, report: &ProveReport, violation: &Violation, file: &Path) -> Outcome {
-    let saved = Saved {
-        seed: report.seed,
-        case: violation.case,
-        keep: violation.keep.clone(),
-        story: violation.story.clone(),
-        ..subject
-    };
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::failed(format!("cannot write {}: {error}", file.display()))
-    };
-    let text = serde_json::to_string_pretty(&saved).map_err(|error| failed(&error))?;
-    std::fs::write(file, text + "\n").map_err(|error| failed(&error))
-}
-
 /// Prints the subjects.
 fn list(json: bool, out: &mut dyn Write) -> Outcome {
     let blocks = BlockSubject::all().into_iter().map(|one| (one.name(), one.flags()));
@@ -360,23 +278,22 @@ fn name_the_case_of_a_panic<S: Subject + Send + Sync + 'static>(options: ProveOp
     }));
 }
 
-/// Runs the sweep and prints what it found.
+/// Runs the sweep, or saved runs again, and prints what was found.
 ///
 /// # Errors
-/// If a promise was broken, or the violation file is invalid.
+/// If a promise was broken, or a saved run is invalid.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.list {
         return list(args.json, out);
     }
+    match &args.replay {
+        Some(dir) if dir.is_dir() => return replay::all(dir, args.jobs(), out),
+        Some(file) => return replay::one(file, args, out),
+        None => {}
+    }
     match args.chosen()? {
-        Chosen::Block(subject, again) => {
-            run_one(args, args.options(subject, again), saved_block(subject), out)
-        }
-        Chosen::Files(subject, again) => {
-            let options = args.options(subject, again);
-            let saved = files::saved(&options);
-            run_one(args, options, saved, out)
-        }
+        Chosen::Block(subject) => run_one(args, args.options(subject), out),
+        Chosen::Files(subject) => run_one(args, args.options(subject), out),
     }
 }
 
@@ -384,39 +301,35 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn run_one<S: Subject + Send + Sync + 'static>(
-    args: &Args,
-    options: ProveOptions<S>,
-    saved: Saved,
-    out: &mut dyn Write,
-) -> Outcome {
-    options.find_operations().map_err(|error| match &args.replay {
-        Some(file) => Failure::failed(format!("{}: {error}", file.display())),
-        None => Failure::usage(format!("--keep {error}")),
-    })?;
+fn run_one<S: Saveable>(args: &Args, options: ProveOptions<S>, out: &mut dyn Write) -> Outcome {
+    options.find_operations().map_err(|error| Failure::usage(format!("--keep {error}")))?;
     name_the_case_of_a_panic(options.clone());
     let mut progress = Progress::new();
     let states = args.states();
     let mut shown = |stage| progress.show(|| parallel::progress(stage, states));
-    let jobs = args.jobs.map_or_else(processors, usize::from);
-    #[cfg(debug_assertions)]
-    let report = {
-        let run = |case| planted::with(args.plant, || Sweep::run(&options, case));
-        planted::with(args.plant, || parallel::sweep(&options, jobs, &run, &mut shown))
-    };
-    #[cfg(not(debug_assertions))]
-    let report = parallel::sweep(&options, jobs, &|case| Sweep::run(&options, case), &mut shown);
+    let plant = args.planted();
+    let run = |case| plant.with(|| Sweep::run(&options, case));
+    let report = plant.with(|| parallel::sweep(&options, args.jobs(), &run, &mut shown));
     drop(progress);
-    if args.json {
-        writeln!(out, "{}", as_json(&report)?)?;
-    } else {
-        write!(out, "{}", report.to_text())?;
-    }
-    let Some(first) = report.violations.first() else { return Ok(()) };
+    print(&report, args.json, out)?;
+    let first = report.violations.first();
     if let Some(file) = &args.save {
-        save(saved, &report, first, file)?;
+        let plant = plant.name();
+        match (first, options.case) {
+            (Some(violation), _) => saved::save(&options, violation, plant, file)?,
+            (None, Some(case)) => saved::save_passing(&options, case, plant, file)?,
+            (None, None) => {}
+        }
     }
-    Err(Failure::said(Exit::Failed))
+    if first.is_some() { Err(Failure::said(Exit::Failed)) } else { Ok(()) }
+}
+
+fn print(report: &ProveReport, json: bool, out: &mut dyn Write) -> Outcome {
+    match json {
+        true => writeln!(out, "{}", as_json(report)?)?,
+        false => write!(out, "{}", report.to_text())?,
+    }
+    Ok(())
 }
 
 /// The report as JSON: the number of violations at the top, where scripts look for it, and their

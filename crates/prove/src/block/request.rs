@@ -1,11 +1,12 @@
 //! What a client of a block volume asks for.
 
 use crate::script::Request;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a write carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// Something never seen before: stamps with the number of the operation as version.
     Fresh,
@@ -17,7 +18,7 @@ pub enum Content {
 }
 
 /// A request of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockRequest {
     /// Writes blocks.
     Write {

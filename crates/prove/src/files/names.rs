@@ -2,11 +2,12 @@
 //! them.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A name, by number: a few words, then numbered names. Some of those are long, so that a chunk of
 /// a directory holds few of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Name(u16);
 
 const WORDS: [&str; 5] = ["foo", "bar", "A", "B", "C"];
@@ -75,7 +76,8 @@ impl fmt::Display for Name {
 pub const MOST_DEPTH: usize = 5;
 
 /// A path from the root, or a file that a user holds open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "PathAsData", into = "PathAsData")]
 pub enum Path {
     /// Names from the root on, and how many there are.
     Names([Name; MOST_DEPTH], u8),
@@ -112,6 +114,37 @@ impl Path {
         let mut names = self.names().to_vec();
         names.push(name);
         if names.len() > MOST_DEPTH { self } else { Path::of(&names) }
+    }
+}
+
+/// A path in a file: only its names.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum PathAsData {
+    Names(Vec<Name>),
+    Held(u8),
+}
+
+impl From<Path> for PathAsData {
+    fn from(path: Path) -> PathAsData {
+        match path {
+            Path::Names(..) => PathAsData::Names(path.names().to_vec()),
+            Path::Held(number) => PathAsData::Held(number),
+        }
+    }
+}
+
+impl TryFrom<PathAsData> for Path {
+    type Error = String;
+
+    fn try_from(data: PathAsData) -> Result<Path, String> {
+        match data {
+            PathAsData::Names(names) if names.len() > MOST_DEPTH => {
+                Err(format!("a path has {} names; {MOST_DEPTH} are possible", names.len()))
+            }
+            PathAsData::Names(names) => Ok(Path::of(&names)),
+            PathAsData::Held(number) => Ok(Path::Held(number)),
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::names::Path;
 use crate::script::Request;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An operation. Places and lengths of content are in sectors of 512 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileRequest {
     /// Makes an empty file.
     Create(Path),

@@ -1,12 +1,11 @@
 //! `seekless prove --fs`: which file system is proved, and under which policy.
 
-use super::Saved;
+use super::saved::Saved;
 use crate::failure::Failure;
 use seekless_formats::Kind;
 use seekless_formats::registry::UnknownKind;
 use seekless_fs::policy::PolicyKind;
 use seekless_prove::Order;
-use seekless_prove::ProveOptions;
 use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
 
 /// The policy that has this name.
@@ -62,7 +61,7 @@ pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileS
     })
 }
 
-/// The subject that a violation file names; none if it names a layout.
+/// The subject that a saved run names; none if it names a layout.
 ///
 /// # Errors
 /// A name that is not known.
@@ -79,9 +78,9 @@ pub fn replayed(saved: &Saved) -> Result<Option<FileSubject>, String> {
     found.map(Some).map_err(|_| format!("the policy {name} has no contract"))
 }
 
-/// A violation of a file system as a file, without the case.
-pub fn saved(options: &ProveOptions<FileSubject>) -> Saved {
-    let FileSubject { kind, policy, rules, ace, trusts, device, .. } = options.subject;
+/// The part of a saved run that names a file system.
+pub fn saved(subject: FileSubject) -> Saved {
+    let FileSubject { kind, policy, rules, ace, trusts, device, .. } = subject;
     let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
     Saved {
         layout: kind.name.to_owned(),

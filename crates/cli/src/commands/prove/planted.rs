@@ -23,9 +23,32 @@ pub fn parse(name: &str) -> Result<Planted, String> {
     }
 }
 
-/// Calls `run` with a bug planted.
-pub fn with<R>(bug: Option<Planted>, run: impl FnOnce() -> R) -> R {
-    let block = bug.and_then(|bug| bug.block);
-    let files = bug.and_then(|bug| bug.files);
-    with_bug(block, || planted::with(files, run))
+/// The bug that a command plants, if any.
+#[derive(Clone, Copy, Debug)]
+pub struct Plant(pub Option<Planted>);
+
+impl Plant {
+    /// No bug.
+    pub const NONE: Plant = Plant(None);
+
+    /// The bug of this name; `None` in a build that has no bugs to plant.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn named(name: &str) -> Result<Option<Plant>, String> {
+        parse(name).map(|bug| Some(Plant(Some(bug))))
+    }
+
+    /// Its name.
+    pub fn name(self) -> Option<String> {
+        let Planted { block, files } = self.0?;
+        block.map(|bug| format!("{bug:?}")).or_else(|| files.map(|bug| format!("{bug:?}")))
+    }
+
+    /// Calls `run` with the bug planted in this thread.
+    pub fn with<R>(self, run: impl FnOnce() -> R) -> R {
+        let block = self.0.and_then(|bug| bug.block);
+        let files = self.0.and_then(|bug| bug.files);
+        with_bug(block, || planted::with(files, run))
+    }
 }

@@ -1,0 +1,231 @@
+//! Runs as files: `--save` writes them, `--replay` reads them.
+//!
+//! A file names its subject and holds the whole run ([`Recorded`]), so that it shows the same when
+//! the generators of runs change.
+
+use super::{Apart, Chosen, files, subject};
+use crate::failure::{Failure, Outcome};
+use seekless_arrays::Level;
+use seekless_layouts::Kind;
+use seekless_prove::oracle::Oracle;
+use seekless_prove::script::Request;
+use seekless_prove::{BlockSubject, FileSubject, Keep, ProveOptions, Recorded, Subject, Violation};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Longest file that is read, in bytes. Real ones have a few thousand.
+const MOST_SAVED: u64 = 1 << 20;
+
+/// A run as a file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Saved {
+    pub layout: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<(u32, u16)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sparse: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ace: Option<u8>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trust_completions: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// The planted bug with which the run breaks a promise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plant: Option<String>,
+    /// The operations in words, and what they have led to.
+    #[serde(default)]
+    pub story: Vec<String>,
+    /// A [`Recorded`] run of the subject.
+    pub run: Value,
+}
+
+/// A subject whose runs can be files.
+pub trait Saveable:
+    Subject<Oracle: Oracle<Request: Request + Serialize + DeserializeOwned>> + Send + Sync + 'static
+{
+    /// The part of the file that names it.
+    fn saved(self) -> Saved;
+}
+
+impl Saveable for BlockSubject {
+    fn saved(self) -> Saved {
+        let raid = match self {
+            BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => None,
+            BlockSubject::Array { level, members, .. } => Some((level.number(), members as u16)),
+        };
+        Saved {
+            layout: self.kind().name().to_owned(),
+            raid,
+            log: self == BlockSubject::Attached,
+            sparse: self == BlockSubject::Sparse,
+            ..Saved::default()
+        }
+    }
+}
+
+impl Saveable for FileSubject {
+    fn saved(self) -> Saved {
+        files::saved(self)
+    }
+}
+
+impl Saved {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(file: &Path) -> Result<Saved, Failure> {
+        let shown = file.display();
+        let mut text = String::new();
+        let read =
+            File::open(file).and_then(|file| file.take(MOST_SAVED + 1).read_to_string(&mut text));
+        read.map_err(|error| Failure::failed(format!("cannot read {shown}: {error}")))?;
+        if text.len() as u64 > MOST_SAVED {
+            return Err(bad(file, &format!("it is longer than {MOST_SAVED} bytes")));
+        }
+        serde_json::from_str(&text).map_err(|error| bad(file, &error.to_string()))
+    }
+
+    /// What was proved.
+    ///
+    /// # Errors
+    /// A name or a number that is unknown.
+    pub fn chosen(&self, file: &Path) -> Result<Chosen, Failure> {
+        if let Some(subject) = files::replayed(self).map_err(|error| bad(file, &error))? {
+            return Ok(Chosen::Files(subject));
+        }
+        let layout: Kind = self.layout.parse().map_err(|error| bad(file, &format!("{error}")))?;
+        let level = |(number, members)| {
+            let level = Level::from_number(number);
+            let unknown = || bad(file, &format!("level {number}"));
+            level.ok_or_else(unknown).map(|level| (level, members))
+        };
+        let (level, members) = self.raid.map(level).transpose()?.unzip();
+        let apart = Apart { log: self.log, sparse: self.sparse };
+        Ok(Chosen::Block(subject(layout, apart, level, members)?))
+    }
+
+    /// The run itself.
+    ///
+    /// # Errors
+    /// If the file holds none of this subject.
+    pub fn run<R: DeserializeOwned>(&self, file: &Path) -> Result<Recorded<R>, Failure> {
+        serde_json::from_value(self.run.clone()).map_err(|error| bad(file, &error.to_string()))
+    }
+}
+
+fn bad(file: &Path, what: &str) -> Failure {
+    Failure::failed(format!("{} holds no saved run: {what}", file.display()))
+}
+
+/// Writes the run of a violation.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn save<S: Saveable>(
+    options: &ProveOptions<S>,
+    violation: &Violation,
+    plant: Option<String>,
+    file: &Path,
+) -> Outcome {
+    let keep = violation.keep.as_ref().and_then(|keep| keep.parse::<Keep>().ok());
+    let story = violation.story.clone();
+    write(options, violation.case, keep.as_ref(), Saved { plant, story, ..Saved::default() }, file)
+}
+
+/// Writes a run that breaks no promise.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn save_passing<S: Saveable>(
+    options: &ProveOptions<S>,
+    case: u64,
+    plant: Option<String>,
+    file: &Path,
+) -> Outcome {
+    let saved = Saved { plant, ..Saved::default() };
+    write(options, case, options.keep.as_ref(), saved, file)
+}
+
+fn write<S: Saveable>(
+    options: &ProveOptions<S>,
+    case: u64,
+    keep: Option<&Keep>,
+    told: Saved,
+    file: &Path,
+) -> Outcome {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::failed(format!("cannot write {}: {error}", file.display()))
+    };
+    let run = Recorded::of(options, case, keep);
+    let run = serde_json::to_value(&run).map_err(|error| failed(&error))?;
+    let saved = Saved { plant: told.plant, story: told.story, run, ..options.subject.saved() };
+    let saved = serde_json::to_value(&saved).map_err(|error| failed(&error))?;
+    let mut text = String::new();
+    lines(&mut text, &saved, 0);
+    std::fs::write(file, text + "\n").map_err(|error| failed(&error))
+}
+
+/// Depth from which on a value stands in one line: an operation, a sentence.
+const ONE_LINE: usize = 3;
+
+/// JSON with one line for each field, each sentence and each operation.
+fn lines(out: &mut String, value: &Value, depth: usize) {
+    let indent = "  ".repeat(depth);
+    let mut part = |out: &mut String, index: usize, key: Option<&str>, value: &Value| {
+        let comma = if index == 0 { "" } else { "," };
+        let key = key.map(|key| format!("{}: ", Value::from(key))).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{comma}\n{indent}  {key}");
+        lines(out, value, depth + 1);
+    };
+    match value {
+        Value::Object(fields) if depth < ONE_LINE - 1 && !fields.is_empty() => {
+            out.push('{');
+            for (index, (key, value)) in fields.iter().enumerate() {
+                part(out, index, Some(key), value);
+            }
+            let _ = write!(out, "\n{indent}}}");
+        }
+        Value::Array(items) if depth < ONE_LINE && items.iter().any(|one| !one.is_number()) => {
+            out.push('[');
+            for (index, value) in items.iter().enumerate() {
+                part(out, index, None, value);
+            }
+            let _ = write!(out, "\n{indent}]");
+        }
+        value => {
+            let _ = write!(out, "{value}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_line_for_each_operation() {
+        let value = serde_json::json!({
+            "run": { "operations": [[1, { "End": true }], [2, "Heal"]], "sizes": [1, 2] },
+            "story": ["it \"was\"", "so"],
+        });
+        let mut text = String::new();
+        lines(&mut text, &value, 0);
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
+        assert!(text.contains("\n      [1,{\"End\":true}],\n"), "{text}");
+        assert!(text.contains("\n    \"sizes\": [1,2]\n"), "{text}");
+    }
+}
