@@ -6,15 +6,23 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// True if this process serves a mount of this image that has left the tree of directories.
+/// True if this process serves a mount of this image that has left the tree of directories, or if
+/// it ends: then its locks end with it.
 pub(super) fn is_leaving(pid: u32, image: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
-    let (Ok(command), Ok(mounts)) =
-        (std::fs::read(process.join("cmdline")), std::fs::read(process.join("mounts")))
-    else {
-        return false;
-    };
-    is_mount(&command) && !has_mount(&mounts, image)
+    // Mounts first: if the command line is there after that, the process had mounts to list.
+    let mounts = std::fs::read(process.join("mounts"));
+    match std::fs::read(process.join("cmdline")) {
+        Ok(command) if has_no_memory(&command) => true,
+        Ok(command) => is_mount(&command) && mounts.is_ok_and(|all| !has_mount(&all, image)),
+        Err(_) => !process.exists(),
+    }
+}
+
+/// True for the command line of a process that ends. The kernel takes its memory, which holds the
+/// command line, before it closes its files and so releases its locks.
+fn has_no_memory(command: &[u8]) -> bool {
+    command.is_empty()
 }
 
 fn is_mount(command: &[u8]) -> bool {
@@ -76,5 +84,20 @@ mod tests {
         assert!(is_mount(b"/usr/bin/seekless\0mount\0a.img\0/mnt\0"));
         assert!(!is_mount(b"seekless\0serve\0mount\0"));
         assert!(!is_leaving(std::process::id(), Path::new("/a/b")));
+    }
+
+    #[test]
+    fn who_ends_leaves_whatever_it_was() {
+        let mut child = std::process::Command::new("true").spawn().expect("`true` starts");
+        let pid = child.id();
+        // Until `wait` the process stays in the table, without memory.
+        let ended = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            is_leaving(pid, Path::new("/a/b"))
+        });
+        assert!(ended, "a process that has ended still counts as one that runs");
+        assert!(Path::new(&format!("/proc/{pid}")).exists());
+        child.wait().expect("the child has ended");
+        assert!(is_leaving(pid, Path::new("/a/b")));
     }
 }
