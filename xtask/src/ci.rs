@@ -17,7 +17,7 @@ const FUZZ_SECONDS: &str = "60";
 const NIGHTLY_SWEEPS: u64 = 14;
 
 /// Crates with property tests.
-const PROPERTY_TESTED: [&str; 8] = [
+const PROPERTY_TESTED: [&str; 10] = [
     "seekless-engine",
     "seekless-layouts",
     "seekless-arrays",
@@ -26,6 +26,8 @@ const PROPERTY_TESTED: [&str; 8] = [
     "seekless-serve",
     "seekless-crashtest",
     "seekless-fs",
+    "seekless-formats",
+    "seekless-fs-model",
 ];
 
 /// Every stage, the tests last. The slowest stages and test programs are printed above the closing
@@ -181,10 +183,11 @@ pub fn fuzz() -> Result<()> {
         run(tests.args(["test", "--quiet", "--package", package]))?;
     }
     // The long comparison of file systems with the model, which a usual run of tests leaves out.
-    let long = ["test", "--quiet", "--package", "seekless-fs", "many_scripts_agree"];
+    let long = ["test", "--quiet", "--package", "seekless-formats", "many_scripts_agree"];
     run(cargo().args(long).args(["--", "--ignored"]))?;
     // Promises of `fsync` over many more crashes.
-    let promises = ["test", "--quiet", "--package", "seekless-fs", "--test", "suite", "durable::"];
+    let promises =
+        ["test", "--quiet", "--package", "seekless-formats", "--test", "suite", "durable::"];
     run(cargo().env("SEEKLESS_SCRIPTS", "10").args(promises))?;
     targets(None)
 }

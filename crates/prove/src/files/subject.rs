@@ -29,9 +29,8 @@ use seekless_formats::{self as formats, Kind, MkfsOptions, MountedFs};
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
 use seekless_fs::policy::PolicyKind;
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// A file system under one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +114,8 @@ const SHAPES: [Shape; 5] = [
     },
 ];
 
-/// Images as `mkfs` makes them; cases share them.
-static IMAGES: Mutex<BTreeMap<(&str, usize), Cells>> = Mutex::new(BTreeMap::new());
+/// Images as `mkfs` of each format makes them; cases share them.
+static IMAGES: OnceLock<Vec<(Kind, [OnceLock<Cells>; SHAPES.len()])>> = OnceLock::new();
 
 fn image_of(kind: Kind, shape: usize) -> Cells {
     let make = || {
@@ -133,8 +132,11 @@ fn image_of(kind: Kind, shape: usize) -> Cells {
         (kind.mkfs)(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
         cells
     };
-    let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
-    images.entry((kind.name, shape)).or_insert_with(make).clone()
+    let none =
+        || Kind::all().map(|kind| (kind, [const { OnceLock::new() }; SHAPES.len()])).collect();
+    let mut images = IMAGES.get_or_init(none).iter();
+    let (_, of_kind) = images.find(|(one, _)| *one == kind).expect("all formats are there");
+    of_kind[shape].get_or_init(make).clone()
 }
 
 /// The devices that are proved: those that keep what they complete, a prefix, or any writes, and

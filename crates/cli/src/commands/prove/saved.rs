@@ -184,7 +184,7 @@ const ONE_LINE: usize = 3;
 /// JSON with one line for each field, each sentence and each operation.
 fn lines(out: &mut String, value: &Value, depth: usize) {
     let indent = "  ".repeat(depth);
-    let mut part = |out: &mut String, index: usize, key: Option<&str>, value: &Value| {
+    let part = |out: &mut String, index: usize, key: Option<&str>, value: &Value| {
         let comma = if index == 0 { "" } else { "," };
         let key = key.map(|key| format!("{}: ", Value::from(key))).unwrap_or_default();
         // Writing to a string cannot fail.
