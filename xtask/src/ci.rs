@@ -1,10 +1,14 @@
 //! Continuous integration, in stages that also run alone.
+//!
+//! What gates a submission is a function of the tree: seeds and numbers of states are fixed, and
+//! every violation that was ever found is replayed. What needs fresh seeds or hours is nightly.
 
 use crate::docs;
+use crate::explore::{self, fresh_seed};
 use crate::fuzz;
-use crate::run::{asserting, capture, cargo, root, run, seekless};
+use crate::run::{Said, asserting, capture, cargo, root, run, seekless};
 use crate::stages::{AfterFailure, Stages};
-use crate::sweep::{self, commit_seed};
+use crate::sweep::{self, Seeds};
 use crate::test_run::Tests;
 use crate::tidy::tidy;
 use anyhow::{Context as _, Result, ensure};
@@ -12,9 +16,12 @@ use std::process::Command;
 
 /// Seconds for each fuzz target.
 const FUZZ_SECONDS: &str = "60";
-
-/// Sweeps of the usual size that a nightly sweep comes to.
-const NIGHTLY_SWEEPS: u64 = 14;
+/// How many times as many states as a usual sweep a nightly one has.
+const NIGHTLY_SWEEPS: u64 = 10;
+/// Minutes of a nightly search for violations.
+const NIGHTLY_MINUTES: &str = "60";
+/// The program of the integration tests of a crate.
+const SUITE: [&str; 2] = ["--test", "suite"];
 
 /// Crates with property tests.
 const PROPERTY_TESTED: [&str; 10] = [
@@ -30,50 +37,45 @@ const PROPERTY_TESTED: [&str; 10] = [
     "seekless-fs-model",
 ];
 
-/// Every stage, the tests last. The slowest stages and test programs are printed above the closing
-/// line, which counts the tests.
+/// Every stage that gates a submission. Tests come last: their counts are the closing line.
 ///
 /// # Errors
 /// The first stage that fails.
 pub fn all() -> Result<()> {
     let mut stages = Stages::new(AfterFailure::Stop);
-    let mut tests = Tests::default();
-    let outcome = gate(&mut stages, &mut tests);
-    println!("\n{}", stages.table());
-    if tests.were_run() {
-        println!("{}\n{}", tests.table(), tests.closing_line());
-    }
-    outcome
-}
-
-fn gate(stages: &mut Stages, tests: &mut Tests) -> Result<()> {
-    stages.run("checks", checks)?;
+    checks(&mut stages)?;
     stages.run("build", || asserting().map(drop))?;
-    stages.run("sweep", sweep)?;
-    stages.run("soak", sweep::soak_finds)?;
-    stages.run("pages", || docs::docs(&["--check"]))?;
-    stages.run("tests", || tests.run())
+    stages.run("docs", || docs::docs(&["--check"]))?;
+    stages.run("replay", explore::replay)?;
+    stages.run("explore finds", explore::finds)?;
+    stages.run("sweep", || sweep::bounded(sweep::STATES, Seeds::Fixed))?;
+    test_in(&mut stages)
 }
 
-/// The checks that run no program of the product, then the unit tests of the engine and the layouts.
+/// The checks that run no program of the product, then the unit tests of the engine and the
+/// layouts.
 ///
 /// # Errors
 /// The first step that fails.
 pub fn smoke() -> Result<()> {
-    checks()?;
+    checks(&mut Stages::new(AfterFailure::Stop))?;
     let packages = ["--package", "seekless-engine", "--package", "seekless-layouts"];
     run(cargo().args(["test", "--quiet", "--lib"]).args(packages))
 }
 
 /// Format, lints, house rules, generated pages. Clippy shares its metadata with no build, and the
 /// other checks need no build: they cost the later stages nothing.
-fn checks() -> Result<()> {
-    run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
-    let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    run(cargo().args(lints))?;
-    tidy()?;
-    docs::check_pages()
+fn checks(stages: &mut Stages) -> Result<()> {
+    stages.run("format", || {
+        run(cargo().args(["fmt", "--all", "--check"]))?;
+        run(cargo().args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
+    })?;
+    stages.run("clippy", || {
+        let lints = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        run(cargo().args(lints))
+    })?;
+    stages.run("tidy", tidy)?;
+    stages.run("pages", docs::check_pages)
 }
 
 /// Every test, those with real clients included.
@@ -81,7 +83,20 @@ fn checks() -> Result<()> {
 /// # Errors
 /// If a test fails.
 pub fn test() -> Result<()> {
-    run(cargo().args(["test", "--workspace"]))
+    test_in(&mut Stages::new(AfterFailure::Stop))
+}
+
+/// Runs the tests as the last stage. What took longest and errors come before the counts, so that
+/// the counts are the last line of the output.
+fn test_in(stages: &mut Stages) -> Result<()> {
+    let mut tests = Tests::default();
+    let outcome = stages.run("test", || tests.run());
+    println!("\n{}\n{}", stages.table(), tests.table());
+    if let Err(error) = &outcome {
+        println!("xtask: {error:#}");
+    }
+    println!("{}", tests.closing_line());
+    outcome.map_err(|_| Said.into())
 }
 
 /// Manual pages and shell completions.
@@ -101,15 +116,6 @@ pub fn man(dir: Option<&str>) -> Result<()> {
     }
     println!("manual pages and completions are in {}", dir.display());
     Ok(())
-}
-
-/// Power-cut sweeps of every layout. The seed is fixed: the outcome is a function of the tree.
-/// Tests plant the bugs that such a sweep must find.
-///
-/// # Errors
-/// If a layout breaks its contract.
-pub fn sweep() -> Result<()> {
-    sweep::ci()
 }
 
 /// Disk, and the range of the factor: time of an update in place over that of a write to the
@@ -141,63 +147,91 @@ pub fn figures() -> Result<()> {
     Ok(())
 }
 
-/// What takes too long for each commit: each planted bug from three seeds, trees of files as large
-/// as a kernel, damage in each sector, many times the usual sweep, all of the fuzzing, a soak,
-/// and the reproduced claims. A stage that fails does not stop the others.
+/// Everything, and what takes too long for each commit or needs fresh seeds: each planted bug from
+/// three seeds, trees of files as large as a kernel, damage in each sector, ten times the usual
+/// sweep, fuzzing, the reproduced claims, a search for violations. A stage that fails does not keep
+/// the others from running.
 ///
 /// # Errors
 /// All stages that failed.
 pub fn nightly() -> Result<()> {
     let mut stages = Stages::new(AfterFailure::GoOn);
-    stages.run("pages", || docs::docs(&["--check"]))?;
-    stages.run("planted bugs", || {
-        let bugs = ["--test", "suite", "--", "planted_bugs::", "planted_files::"];
-        let mut test = cargo();
-        test.args(["test", "--package", "seekless-prove"]).args(bugs);
-        run(test.env("SEEKLESS_SEEDS", "3"))
-    })?;
+    let seed = fresh_seed()?;
+    println!("nightly: seed {seed} of property tests and fuzz targets");
+    checks(&mut stages)?;
+    stages.run("build", || asserting().map(drop))?;
+    stages.run("docs", || docs::docs(&["--check"]))?;
+    stages.run("replay", explore::replay)?;
+    stages.run("explore finds", explore::finds)?;
+    stages.run("test", || run(cargo().args(["test", "--workspace", "--no-fail-fast"])))?;
+    stages.run("planted bugs", planted_bugs)?;
     for name in ["keeps_a_tree_of_files", "trees_of_files_survive_tar", "damage_in_any_sector"] {
-        let e2e = ["test", "--package", "seekless", "--test", "e2e", name];
-        stages.run(name, || run(cargo().args(e2e).env("SEEKLESS_FULL", "1")))?;
+        stages.run(name, || full(name))?;
     }
-    // Other states each night. The first line of the sweep prints the seed, which repeats it.
-    let states = NIGHTLY_SWEEPS * sweep::BOUNDED_STATES;
-    stages.run("sweep", || sweep::bounded(states, commit_seed()?))?;
-    stages.run("soak", sweep::soak_finds)?;
-    stages.run("fuzz", fuzz)?;
+    stages.run("sweep", || sweep::bounded(NIGHTLY_SWEEPS * sweep::STATES, Seeds::Fixed))?;
+    fuzz_in(&mut stages, seed)?;
     stages.run("figures", figures)?;
+    stages.run("explore", || explore::explore(&["--minutes", NIGHTLY_MINUTES]))?;
     println!("\n{}", stages.table());
     stages.finish()
 }
 
-/// Bounded fuzzing: the property tests with many more cases than usual and the fuzz targets, both
-/// seeded with the commit, and the test that usual runs ignore.
+/// Finds each planted bug from three seeds.
+fn planted_bugs() -> Result<()> {
+    let bugs = ["--", "planted_bugs::", "planted_files::"];
+    let mut test = cargo();
+    test.args(["test", "--package", "seekless-prove"]).args(SUITE).args(bugs);
+    run(test.env("SEEKLESS_SEEDS", "3"))
+}
+
+/// Runs an end-to-end test at its full size.
+fn full(name: &str) -> Result<()> {
+    let e2e = ["test", "--package", "seekless", "--test", "e2e", name];
+    run(cargo().args(e2e).env("SEEKLESS_FULL", "1"))
+}
+
+/// Bounded fuzzing: the property tests with many more cases than usual, the tests that usual runs
+/// ignore, and the fuzz targets, with a seed from the clock.
 ///
 /// # Errors
-/// If a case fails.
+/// The stages that failed.
 pub fn fuzz() -> Result<()> {
-    let seed = commit_seed()?;
+    let mut stages = Stages::new(AfterFailure::GoOn);
+    let seed = fresh_seed()?;
+    println!("fuzz: seed {seed}");
+    fuzz_in(&mut stages, seed)?;
+    stages.finish()
+}
+
+fn fuzz_in(stages: &mut Stages, seed: u64) -> Result<()> {
     for package in PROPERTY_TESTED {
-        let mut tests = cargo();
-        tests.env("PROPTEST_CASES", "2000").env("PROPTEST_RNG_SEED", seed.to_string());
-        run(tests.args(["test", "--quiet", "--package", package]))?;
+        stages.run(&format!("properties of {package}"), || {
+            let mut tests = cargo();
+            tests.env("PROPTEST_CASES", "2000").env("PROPTEST_RNG_SEED", seed.to_string());
+            run(tests.args(["test", "--quiet", "--package", package]))
+        })?;
     }
     // The long comparison of file systems with the model, which a usual run of tests leaves out.
-    let long = ["test", "--quiet", "--package", "seekless-formats", "many_scripts_agree"];
-    run(cargo().args(long).args(["--", "--ignored"]))?;
+    stages.run("scripts of file systems", || {
+        let long = ["test", "--quiet", "--package", "seekless-formats", "many_scripts_agree"];
+        run(cargo().args(long).args(["--", "--ignored"]))
+    })?;
     // Promises of `fsync` over many more crashes.
-    let promises =
-        ["test", "--quiet", "--package", "seekless-formats", "--test", "suite", "durable::"];
-    run(cargo().env("SEEKLESS_SCRIPTS", "10").args(promises))?;
-    targets(None)
+    stages.run("promises of fsync", || {
+        let promises = ["test", "--quiet", "--package", "seekless-fs"];
+        let mut durable = cargo();
+        durable.args(promises).args(SUITE).arg("durable::");
+        run(durable.env("SEEKLESS_SCRIPTS", "10"))
+    })?;
+    stages.run("fuzz targets", || targets(None, seed))
 }
 
 /// The fuzz targets alone, each for so many seconds.
 ///
 /// # Errors
 /// If a target finds a failure, or the argument is not a number.
-pub fn targets(seconds: Option<&str>) -> Result<()> {
+pub fn targets(seconds: Option<&str>, seed: u64) -> Result<()> {
     let seconds = seconds.unwrap_or(FUZZ_SECONDS);
     let why = || format!("`{seconds}` is not a number of seconds");
-    fuzz::fuzz(seconds.parse().with_context(why)?, commit_seed()?)
+    fuzz::fuzz(seconds.parse().with_context(why)?, seed)
 }

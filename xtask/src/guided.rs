@@ -4,8 +4,8 @@
 
 use crate::bench::Scratch;
 use crate::bench::fio::{Job, Server, fio};
+use crate::prover::subjects;
 use crate::run::{capture, cargo, installed, root, run, target};
-use crate::sweep::subjects;
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,10 @@
 mod bench;
 mod ci;
 mod docs;
+mod explore;
 mod fuzz;
 mod guided;
+mod prover;
 mod run;
 mod stages;
 mod sweep;
@@ -17,19 +19,23 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  ci [smoke|test|sweep|soak|figures|fuzz|nightly]
+  ci [smoke|test|sweep|replay|soak|figures|fuzz|nightly]
                      smoke    format, lints, tidy, generated pages, unit tests
                      test     every test, end to end with real clients
-                     sweep    power-cut sweeps of every layout and array, with a fixed seed
-                     soak     a soak with a planted bug saves cases that fail again
+                     sweep    power-cut sweeps of every layout and array, of fixed seeds
+                     replay   every saved run of a violation or of a planted bug
+                     soak     a search with a planted bug saves a run that fails again
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
-                     nightly  what takes too long for each commit: planted bugs from three
-                              seeds, 14 times the sweep, soak, fuzz, figures
-                     without a name: format, lints, tidy, pages, sweep, soak, test
-  sweep [--states N] [--seed N] [--soak DIR [--rounds N] [--plant BUG]]
-                     power-cut sweeps of every layout and array, two million states in all; with
-                     --soak until DIR has a file `stop`, saving failures there
+                     nightly  everything, and what takes too long for each commit: planted
+                              bugs from three seeds, ten times the sweep, fuzz, figures, an
+                              hour of explore
+                     without a name: smoke's checks, docs, replay, soak, sweep, test
+  ci explore --minutes N [--seed N] [--dir DIR] [--plant BUG]
+                     power-cut sweeps of every subject in turn, of fresh seeds; saves the run
+                     of each violation in crates/prove/tests/found
+  sweep [--states N] [--seed N]
+                     power-cut sweeps of every layout and array, 1.9 million states in all
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
   tidy               house rules that the compiler does not know
   guided             a build guided by a profile of what the program does: target/guided/seekless
@@ -50,13 +56,15 @@ fn main() -> ExitCode {
         ["ci"] => ci::all(),
         ["ci", "smoke"] => ci::smoke(),
         ["ci", "test"] => ci::test(),
-        ["ci", "sweep"] => ci::sweep(),
-        ["ci", "soak"] => sweep::soak_finds(),
+        ["ci", "sweep"] => sweep::sweep(&[]),
+        ["ci", "replay"] => explore::replay(),
+        ["ci", "soak"] => explore::finds(),
+        ["ci", "explore", rest @ ..] => explore::explore(rest),
         ["ci", "figures"] => ci::figures(),
         ["ci", "fuzz"] => ci::fuzz(),
         ["ci", "nightly"] => ci::nightly(),
         ["sweep", rest @ ..] => sweep::sweep(rest),
-        ["fuzz", rest @ ..] if rest.len() <= 1 => ci::targets(rest.first().copied()),
+        ["fuzz", rest @ ..] if rest.len() <= 1 => targets(rest.first().copied()),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),
         ["guided"] => guided::guided().map(drop),
@@ -69,9 +77,17 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<run::Said>() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The fuzz targets, with a seed from the clock.
+fn targets(seconds: Option<&str>) -> anyhow::Result<()> {
+    let seed = explore::fresh_seed()?;
+    println!("fuzz: seed {seed}");
+    ci::targets(seconds, seed)
 }

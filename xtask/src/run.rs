@@ -4,6 +4,18 @@ use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+/// A failure that is printed already.
+#[derive(Debug)]
+pub struct Said;
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a stage failed")
+    }
+}
+
+impl std::error::Error for Said {}
+
 /// The root of the checkout.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the checkout")

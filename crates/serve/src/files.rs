@@ -147,7 +147,7 @@ pub fn serve(
     let durable = match ended.failed {
         _ if ended.cut => Ok(()),
         Some(reason) => Err(reason),
-        None => volume.make_durable(),
+        None => volume.make_durable().inspect(|()| volume.release()),
     };
     match refused {
         Some(refused) => Err(refused),

@@ -401,6 +401,7 @@ impl Opened {
             // No client was promised this, but a clean shutdown leaves nothing to chance.
             backing::sync(&files, &served.members_out)?;
         }
+        backing::release(&files);
         Ok(served)
     }
 }

@@ -2,7 +2,7 @@
 //! how often faults happen in a sweep.
 
 use crate::run::{capture, cargo, root, seekless};
-use crate::sweep::subjects;
+use crate::prover::subjects;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::fs;

@@ -125,10 +125,72 @@ fn a_violation_of_a_file_system_is_repeated() {
     assert!(found.out.contains("file system ffs async, judged as soft"), "{}", found.out);
     let again = run(seekless().args(["prove", "--replay", path]));
     assert_eq!(again.code(), 1, "{again:?}");
-    let story = |out: &str| out.split_once("case ").map(|(_, story)| story.to_owned());
+    let story = |out: &str| {
+        let (_, story) = out.split_once("case ").expect("a violation");
+        story.split_once("  replay: ").expect("a command").0.to_owned()
+    };
     assert_eq!(story(&again.out), story(&found.out));
+    assert!(
+        again.out.contains(&format!("replay: seekless prove --replay {path}")),
+        "{}",
+        again.out
+    );
     let report = json(&["prove", "--fs", "ffs", "--states", "300", "--json"]);
     assert_eq!(report["violations"].as_u64(), Some(0), "{report:#}");
+}
+
+/// A directory of saved runs passes if each of them does. What fails is named.
+#[test]
+fn saved_runs_of_a_directory_are_replayed() {
+    let dir = temp_dir();
+    let replay = || run(seekless().args(["prove", "--replay"]).arg(dir.path()));
+    let empty = replay();
+    assert_eq!(empty.code(), 1, "{empty:?}");
+    assert!(empty.err.contains("has no saved runs"), "{}", empty.err);
+    let good = dir.path().join("good.json");
+    succeed(seekless().args(["prove", "--layout", "vlog", "--case", "0", "--save"]).arg(&good));
+    let passed = replay();
+    assert_eq!(passed.code(), 0, "{passed:?}");
+    assert!(passed.out.contains("1 saved runs pass"), "{}", passed.out);
+    let judged = ["prove", "--fs", "ffs", "--policy", "async", "--judge", "soft"];
+    let bad = dir.path().join("bad.json");
+    let found = run(seekless().args(judged).args(["--stop-at-first", "--save"]).arg(&bad));
+    assert_eq!(found.code(), 1, "{found:?}");
+    let failed = replay();
+    assert_eq!(failed.code(), 1, "{failed:?}");
+    assert!(failed.err.contains("1 of 2 saved runs fail: "), "{}", failed.err);
+    assert!(failed.err.contains("bad.json") && !failed.err.contains("good.json"), "{}", failed.err);
+    // A volume of another size than the recorded one.
+    let text = std::fs::read_to_string(&good).expect("saved");
+    let other = text.replacen("\"device_blocks\": [", "\"device_blocks\": [1,", 1);
+    assert_ne!(other, text);
+    std::fs::write(&bad, other).expect("written");
+    let drifted = replay();
+    assert_eq!(drifted.code(), 1, "{drifted:?}");
+    assert!(drifted.out.contains("the run was recorded on devices of [1, "), "{}", drifted.out);
+}
+
+/// A run that names a planted bug and passes with it does not show what it claims.
+#[test]
+#[cfg(debug_assertions)]
+fn a_saved_run_has_to_fail_with_the_bug_that_it_names() {
+    let dir = temp_dir();
+    let planted = ["prove", "--layout", "inplace", "--plant", "MissingFlush"];
+    let path = |name: &str| dir.path().join(name);
+    let found =
+        run(seekless().args(planted).args(["--stop-at-first", "--save"]).arg(path("a.json")));
+    assert_eq!(found.code(), 1, "{found:?}");
+    let replay = || run(seekless().args(["prove", "--replay"]).arg(dir.path()));
+    let good = replay();
+    assert_eq!(good.code(), 0, "{good:?}");
+    assert!(good.out.contains("1 fail with their planted bug"), "{}", good.out);
+    // A bug of arrays changes nothing on one device.
+    let idle =
+        ["prove", "--layout", "inplace", "--plant", "UnreplayedShown", "--case", "0", "--save"];
+    succeed(seekless().args(idle).arg(path("b.json")));
+    let bad = replay();
+    assert_eq!(bad.code(), 1, "{bad:?}");
+    assert!(bad.out.contains("the run passes with the planted bug UnreplayedShown"), "{}", bad.out);
 }
 
 #[test]

@@ -237,7 +237,16 @@ impl Volume {
             }
             self.wait()?;
         }
-        self.make_durable()
+        self.make_durable()?;
+        self.release();
+        Ok(())
+    }
+
+    /// Lets other processes have the images of a volume that is durable.
+    pub(super) fn release(self) {
+        let Mounted { node, files, .. } = self.mounted;
+        drop(node);
+        backing::release(&files);
     }
 
     /// Makes a volume that has come to its end durable.

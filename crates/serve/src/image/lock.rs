@@ -10,10 +10,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Steps of waiting for the lock of a process that seems to have ended. I/O in flight of a killed
-/// server keeps its image locked until the kernel has finished it.
+/// Steps of waiting for the lock of a process that has ended or is ending. I/O in flight of a killed
+/// server keeps its image locked until the kernel has finished it, which takes long on a busy
+/// machine.
 const STEP: Duration = Duration::from_millis(10);
-const STEPS: u32 = 100;
+const STEPS: u32 = 3000;
+/// The same where the system does not name the process: it may be alive.
+const STEPS_UNKNOWN: u32 = 100;
 
 /// Most loop devices on top of each other.
 const MOST_LOOPS: usize = 8;
@@ -60,7 +63,8 @@ fn lock(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
                     return Err(ImageError::Twice(path.to_owned()));
                 }
                 let pid = holder(file);
-                if step == STEPS || pid.is_some_and(is_alive) {
+                let steps = if pid.is_some() { STEPS } else { STEPS_UNKNOWN };
+                if step >= steps || pid.is_some_and(is_alive) {
                     return Err(ImageError::InUse { path: path.to_owned(), pid });
                 }
                 std::thread::sleep(STEP);
@@ -89,12 +93,23 @@ pub(super) fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
+/// The flag of a process that the kernel is taking down (`PF_EXITING`): it runs no code of ours, and
+/// has not closed its files yet.
+const EXITING: u64 = 0x4;
+
 /// True if a process runs, as far as `/proc` tells.
 fn is_alive(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| runs(&stat))
+}
+
+/// The same, from the line that describes the process.
+fn runs(stat: &str) -> bool {
     // The state follows the name, which is in parentheses and may contain any bytes.
-    let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    !state.starts_with(['Z', 'X'])
+    let mut fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
+    let ended = fields.next().is_none_or(|state| state.starts_with(['Z', 'X']));
+    // Parent, group, session, terminal and its group come before the flags.
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok());
+    !ended && flags.is_none_or(|flags| flags & EXITING == 0)
 }
 
 /// The process that holds the lock, from the kernel's list. Within containers the list may be
@@ -124,6 +139,14 @@ mod tests {
     fn who_runs_is_alive() {
         assert!(is_alive(std::process::id()));
         assert!(!is_alive(u32::MAX));
+    }
+
+    #[test]
+    fn who_is_ending_is_not_alive() {
+        let stat = |state, flags| format!("7 (a) b) {state} 1 7 7 0 -1 {flags} 0 0 0\n");
+        assert!(runs(&stat("S", 0x0040_0000)) && runs(&stat("R", 0)));
+        assert!(!runs(&stat("R", 0x0040_0004)), "it closes its files");
+        assert!(!runs(&stat("Z", 0)) && !runs(&stat("X", 0)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::device::raw;
 use crate::image::{Image, ImageError};
+use rustix::fs::FlockOperation;
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
 use std::fmt;
@@ -71,6 +72,20 @@ pub(crate) fn sync(files: &[Backing], out: &[usize]) -> Result<(), BackingError>
         })?;
     }
     Ok(())
+}
+
+/// Gives up the locks of all files of a volume that has come to a clean end.
+///
+/// The kernel keeps a file open that a ring has used until it has torn the ring down, which may be
+/// after the process has ended: without this, the next command finds the image in use. Writes that
+/// are under way need the locks, so that only a volume without any may give them up.
+pub(crate) fn release(files: &[Backing]) {
+    for Backing { path, file, .. } in files {
+        // The end of the process releases what is not released here.
+        if let Err(errno) = rustix::fs::flock(file, FlockOperation::Unlock) {
+            tracing::debug!("{}: the lock is kept until the end: {errno}", path.display());
+        }
+    }
 }
 
 #[cfg(test)]
