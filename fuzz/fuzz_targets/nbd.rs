@@ -1,4 +1,4 @@
-//! Any bytes as a client's session with the server.
+//! libFuzzer over `seekless_fuzz_inputs::nbd`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_serve::nbd::exercise::exercise(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_fuzz_inputs::nbd(input));

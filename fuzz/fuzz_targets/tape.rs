@@ -1,4 +1,4 @@
-//! Any bytes as a recording of an NBD export, with or without corrected checksums.
+//! libFuzzer over `seekless_fuzz_inputs::tape`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_crashtest::record::tape::exercise(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| seekless_fuzz_inputs::tape(input));

@@ -1,8 +1,8 @@
 //! The measured part of `docs/proof.md`: which planted bugs are found after how many states, and
 //! how often faults happen in a sweep.
 
-use crate::run::{capture, cargo, root, seekless};
 use crate::prover::subjects;
+use crate::run::{capture, cargo, root, seekless};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use std::fs;
