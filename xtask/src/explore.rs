@@ -128,8 +128,8 @@ pub fn replay() -> Result<()> {
     run(Command::new(program).args(["prove", "--replay"]).arg(root().join(FOUND)))
 }
 
-/// Checks, with a planted bug, that a search saves what it finds, and that the saved run fails again
-/// with the bug and passes without.
+/// Checks, with a planted bug, that a search saves what it finds, and that the saved run fails
+/// again with the bug and passes without.
 ///
 /// # Errors
 /// If the search finds nothing, or the saved run does not do that.

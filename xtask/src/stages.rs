@@ -1,7 +1,7 @@
 //! Stages of continuous integration: each has a name, a time and an outcome.
 //!
-//! One runner times all of them. A usual run stops at the first stage that fails; a nightly run goes
-//! on, and its error names every stage that failed.
+//! One runner times all of them. A usual run stops at the first stage that fails; a nightly run
+//! goes on, and its error names every stage that failed.
 
 use anyhow::{Result, bail};
 use std::fmt::Write as _;

@@ -98,7 +98,7 @@ pub trait Policy: Debug + Send {
         false
     }
 
-    /// True if space that an operation gives up is free later, when nothing on the disk leads there.
+    /// True if space that an operation gives up is freed when nothing on the disk leads there.
     fn defers_frees(&self) -> bool {
         false
     }

@@ -10,7 +10,7 @@ use crate::ffs::fields::{array_at, i64_at, put, u32_at};
 use crate::ffs::geometry::{Geometry, Sizes};
 use crate::ffs::seal::{SealKind, Sealer};
 use bytes::Bytes;
-use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::SECTOR_CONTENT;
 
@@ -20,6 +20,8 @@ pub const MAGIC: [u8; 8] = *b"SEEKFFS\n";
 pub const VERSION: u32 = 1;
 /// Byte of the first superblock.
 pub const SUPERBLOCK_AT: u64 = 65_536;
+/// The block of the volume with the superblock.
+pub const SUPERBLOCK_BLOCK: BlockNr = SUPERBLOCK_AT / BLOCK_BYTES as u64;
 /// Groups whose metadata begins with a copy of the superblock.
 pub const COPY_GROUPS: [u32; 4] = [1, 3, 5, 7];
 

@@ -12,7 +12,9 @@
 
 use crate::error::FsError;
 use crate::ffs::alloc::{group, inode as inode_alloc};
-use crate::ffs::format::{PolicyAdvice, Recovery, SUPERBLOCK_AT, State, Superblock};
+use crate::ffs::format::{
+    PolicyAdvice, Recovery, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
+};
 use crate::ffs::personality::{Ffs, Format};
 use crate::ffs::reclaim::Reclaim;
 use crate::ffs::store::{Found, is_damage, load};
@@ -20,7 +22,6 @@ use crate::ffs::volume::Volume;
 use crate::options::MountOptions;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_fs::core::Core;
 use seekless_fs::core::page::Shape;
 use seekless_fs::core::tx::CoreTx;
@@ -28,9 +29,6 @@ use seekless_fs::mounted::Mounted;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::Stop;
 use std::sync::Arc;
-
-/// The block of the volume with the superblock.
-pub(crate) const SUPERBLOCK_BLOCK: BlockNr = SUPERBLOCK_AT / BLOCK_BYTES as u64;
 
 /// Mounts the file system on a disk. The file system sends its requests to the same volume
 /// afterwards, as port 0.

@@ -1,7 +1,6 @@
 //! FFS as the call loop sees it: what a mount knows of the volume.
 
-use crate::ffs::format::{Recovery, SUPERBLOCK_AT, State, Superblock};
-use crate::ffs::mount::SUPERBLOCK_BLOCK;
+use crate::ffs::format::{Recovery, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock};
 use crate::ffs::paths::Mark;
 use crate::ffs::perform::perform;
 use crate::ffs::reclaim::Reclaimed;

@@ -3,7 +3,8 @@
 //!
 //! A pass goes through the groups in parts. Of each part it *takes* as candidates the bits that are
 //! in use, then reads the *names* of all directories, then visits all *inodes*, and at last frees
-//! the *space* that no inode has. It runs in bounded steps between the calls ([`seekless_fs::mounted`]).
+//! the *space* that no inode has. It runs in bounded steps between the calls
+//! ([`seekless_fs::mounted`]).
 //!
 //! Operations go on meanwhile, so candidates only become fewer. What an operation allocates never
 //! becomes one, because its bit was free. What an operation frees is dropped, because the disk may

@@ -10,9 +10,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Steps of waiting for the lock of a process that has ended or is ending. I/O in flight of a killed
-/// server keeps its image locked until the kernel has finished it, which takes long on a busy
-/// machine.
+/// Steps of waiting for the lock of a process that has ended or is ending. I/O in flight of a
+/// killed server keeps its image locked until the kernel has finished it, which takes long on a
+/// busy machine.
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: u32 = 3000;
 /// The same where the system does not name the process: it may be alive.
@@ -93,8 +93,8 @@ pub(super) fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// The flag of a process that the kernel is taking down (`PF_EXITING`): it runs no code of ours, and
-/// has not closed its files yet.
+/// The flag of a process that the kernel is taking down (`PF_EXITING`): it runs no code of ours,
+/// and has not closed its files yet.
 const EXITING: u64 = 0x4;
 
 /// True if a process runs, as far as `/proc` tells.

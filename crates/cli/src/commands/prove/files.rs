@@ -1,9 +1,7 @@
 //! `seekless prove --fs`: which file system is proved, and under which policy.
 
-use super::saved::Saved;
 use crate::failure::Failure;
 use seekless_formats::Kind;
-use seekless_formats::registry::UnknownKind;
 use seekless_fs::policy::PolicyKind;
 use seekless_prove::Order;
 use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
@@ -59,36 +57,4 @@ pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileS
         device,
         ..subject
     })
-}
-
-/// The subject that a saved run names; none if it names a layout.
-///
-/// # Errors
-/// A name that is not known.
-pub fn replayed(saved: &Saved) -> Result<Option<FileSubject>, String> {
-    let Some(name) = &saved.policy else { return Ok(None) };
-    let variant = Variant {
-        judge: saved.judge.as_deref().map(rules).transpose()?,
-        ace: saved.ace,
-        trusts: saved.trust_completions,
-        device: saved.device.as_deref().map(device).transpose()?,
-    };
-    let kind = saved.layout.parse().map_err(|error: UnknownKind| error.to_string())?;
-    let found = subject(kind, policy(name)?, variant);
-    found.map(Some).map_err(|_| format!("the policy {name} has no contract"))
-}
-
-/// The part of a saved run that names a file system.
-pub fn saved(subject: FileSubject) -> Saved {
-    let FileSubject { kind, policy, rules, ace, trusts, device, .. } = subject;
-    let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
-    Saved {
-        layout: kind.name.to_owned(),
-        policy: Some(policy.name().to_owned()),
-        judge: (Rules::of(policy) != Some(rules)).then(|| rules.name().to_owned()),
-        ace: ace.map(|ace| ace.length() as u8),
-        trust_completions: trusts,
-        device: device.and_then(class).map(|(name, _)| name.to_owned()),
-        ..Saved::default()
-    }
 }

@@ -6,7 +6,10 @@
 use super::{Apart, Chosen, files, subject};
 use crate::failure::{Failure, Outcome};
 use seekless_arrays::Level;
+use seekless_formats::registry::UnknownKind;
 use seekless_layouts::Kind;
+use seekless_prove::Order;
+use seekless_prove::files::{CLASSES, Rules};
 use seekless_prove::oracle::Oracle;
 use seekless_prove::script::Request;
 use seekless_prove::{BlockSubject, FileSubject, Keep, ProveOptions, Recorded, Subject, Violation};
@@ -77,7 +80,7 @@ impl Saveable for BlockSubject {
 
 impl Saveable for FileSubject {
     fn saved(self) -> Saved {
-        files::saved(self)
+        saved_files(self)
     }
 }
 
@@ -103,7 +106,7 @@ impl Saved {
     /// # Errors
     /// A name or a number that is unknown.
     pub fn chosen(&self, file: &Path) -> Result<Chosen, Failure> {
-        if let Some(subject) = files::replayed(self).map_err(|error| bad(file, &error))? {
+        if let Some(subject) = files_of(self).map_err(|error| bad(file, &error))? {
             return Ok(Chosen::Files(subject));
         }
         let layout: Kind = self.layout.parse().map_err(|error| bad(file, &format!("{error}")))?;
@@ -209,6 +212,38 @@ fn lines(out: &mut String, value: &Value, depth: usize) {
         value => {
             let _ = write!(out, "{value}");
         }
+    }
+}
+
+/// The subject that a saved run names; none if it names a layout.
+///
+/// # Errors
+/// A name that is not known.
+fn files_of(saved: &Saved) -> Result<Option<FileSubject>, String> {
+    let Some(name) = &saved.policy else { return Ok(None) };
+    let variant = files::Variant {
+        judge: saved.judge.as_deref().map(files::rules).transpose()?,
+        ace: saved.ace,
+        trusts: saved.trust_completions,
+        device: saved.device.as_deref().map(files::device).transpose()?,
+    };
+    let kind = saved.layout.parse().map_err(|error: UnknownKind| error.to_string())?;
+    let found = files::subject(kind, files::policy(name)?, variant);
+    found.map(Some).map_err(|_| format!("the policy {name} has no contract"))
+}
+
+/// The part of a saved run that names a file system.
+fn saved_files(subject: FileSubject) -> Saved {
+    let FileSubject { kind, policy, rules, ace, trusts, device, .. } = subject;
+    let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
+    Saved {
+        layout: kind.name.to_owned(),
+        policy: Some(policy.name().to_owned()),
+        judge: (Rules::of(policy) != Some(rules)).then(|| rules.name().to_owned()),
+        ace: ace.map(|ace| ace.length() as u8),
+        trust_completions: trusts,
+        device: device.and_then(class).map(|(name, _)| name.to_owned()),
+        ..Saved::default()
     }
 }
 

@@ -120,7 +120,8 @@ pub struct Former {
 /// ordered, the fragments are free when nothing on the disk leads to them.
 ///
 /// # Errors
-/// Those of [`Tx::page`]; [`seekless_fs::call::Errno::Io`] if they are not in use: the maps are damaged.
+/// Those of [`Tx::page`]; [`seekless_fs::call::Errno::Io`] if they are not in use: the maps are
+/// damaged.
 pub fn free(
     tx: &mut dyn Tx,
     vol: &mut Volume,
