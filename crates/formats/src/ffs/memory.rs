@@ -1,9 +1,9 @@
 //! A transaction over pages in memory, for tests of operations.
 //!
 //! It keeps the contract of [`seekless_fs::tx`]: edits are undone when an operation stops, and
-//! pages may be missing at random, so that a test proves that each operation can be stopped anywhere. It
-//! also checks its user: no seal is touched, nothing is set that was not given before, no freed
-//! or foreign sector is read, and a step touches a bounded number of buffers.
+//! pages may be missing at random, so that a test proves that each operation can be stopped
+//! anywhere. It also checks its user: no seal is touched, nothing is set that was not given before,
+//! no freed or foreign sector is read, and a step touches a bounded number of buffers.
 
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{Errno, Timestamp};
