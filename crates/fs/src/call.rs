@@ -13,6 +13,13 @@ pub const ROOT: Ino = 2;
 
 /// Bytes of a name at most.
 pub const MOST_NAME: usize = 255;
+
+/// True if a name is possible: not empty, without a slash or a zero byte.
+pub fn is_name(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name.len() <= MOST_NAME
+        && !name.iter().any(|&byte| byte == b'/' || byte == 0)
+}
 /// Bytes of the text of a symbolic link at most.
 pub const MOST_SYMLINK: usize = 4095;
 

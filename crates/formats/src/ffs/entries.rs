@@ -9,7 +9,7 @@
 //! hide in both.
 
 use crate::ffs::fields::{put, u16_at, u32_at};
-use seekless_fs::call::{FileKind, MOST_NAME};
+use seekless_fs::call::FileKind;
 use seekless_fs::tx::SECTOR_CONTENT;
 
 /// Bytes of an entry before its name.
@@ -106,13 +106,6 @@ fn entry_at(chunk: &[u8], at: usize) -> Option<Entry<'_>> {
         _ => &chunk[at + ENTRY_HEAD..at + ENTRY_HEAD + name_length],
     };
     Some(Entry { at, length, ino, type_byte: chunk[at + 6], name })
-}
-
-/// True if a name is possible: not empty, without a slash or a zero byte.
-pub fn is_name(name: &[u8]) -> bool {
-    !name.is_empty()
-        && name.len() <= MOST_NAME
-        && !name.iter().any(|&byte| byte == b'/' || byte == 0)
 }
 
 /// True for `.` and `..`.

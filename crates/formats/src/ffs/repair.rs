@@ -22,7 +22,7 @@ use crate::ffs::store::Store;
 use found::Finder;
 use seekless_engine::disk::Disk;
 use seekless_engine::units::SECTOR_BYTES;
-use seekless_fs::call::{FileKind, ROOT};
+use seekless_fs::call::{FileKind, ROOT, is_name};
 use std::collections::BTreeSet;
 
 /// Rounds at most. Each phase takes a few; a file system with very many findings takes more.
@@ -242,7 +242,7 @@ impl<'d> Repair<'d> {
             entries::format_first(chunk, dir, parent);
             for entry in entries::entries(&old).unwrap_or_default() {
                 let kind = known.kind(entry.ino);
-                let stays = entries::is_name(entry.name) && !entries::is_dots(entry.name);
+                let stays = is_name(entry.name) && !entries::is_dots(entry.name);
                 if let Some(kind) = kind.filter(|_| stays) {
                     entries::add(chunk, entry.ino, kind, entry.name);
                 }

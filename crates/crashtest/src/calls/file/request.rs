@@ -4,8 +4,9 @@
 //! field, and a name that is none, makes the record a damaged one.
 
 use bytes::Bytes;
-use seekless_formats::ffs::entries::is_name;
-use seekless_fs::call::{AllocateHow, MOST_SYMLINK, New, RenameHow, Request, SeekWhat, SetAttr};
+use seekless_fs::call::{
+    AllocateHow, MOST_SYMLINK, New, RenameHow, Request, SeekWhat, SetAttr, is_name,
+};
 
 /// Fields that are written.
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@ use super::scan::Blocks;
 use super::state::{Folder, Known};
 use super::walk::walk;
 use super::{Examination, read_inode};
-use crate::ffs::entries::{Entry, entries, is_dots, is_name, kind_of_type, moves_of};
+use crate::ffs::entries::{Entry, entries, is_dots, kind_of_type, moves_of};
 use crate::ffs::format::LOG_INODE;
 use crate::ffs::geometry::Place;
 use crate::ffs::seal::SealKind;
 use crate::ffs::store::Store;
 use seekless_engine::units::SECTOR_BYTES;
-use seekless_fs::call::{FileKind, ROOT};
+use seekless_fs::call::{FileKind, ROOT, is_name};
 use seekless_fs::tx::SECTOR_CONTENT;
 use std::collections::BTreeSet;
 
