@@ -1,6 +1,6 @@
 //! Copy-on-write collections: clones share everything until one of them changes.
 //!
-//! A file system that is mounted can be forked ([`crate::mounted::Mounted::fork`]), at the cost of a clone
+//! A mounted file system can be forked ([`crate::mounted::Mounted::fork`]), at the cost of a clone
 //! of each collection. `share` prepares a collection for it, in a time that depends on what has
 //! changed since the last fork. A clone then takes a time that hardly depends on what it holds, and
 //! a change after it copies one node or chunk. Without `share` a clone copies what has changed.
