@@ -8,7 +8,7 @@ use crate::run::asserting;
 use anyhow::{Context as _, Result, bail};
 use std::time::Instant;
 
-/// Crash states of the sweep, over all subjects: about four minutes of two processors. A subject
+/// Crash states of the sweep, over all subjects: about 90 seconds on two processors. A subject
 /// that is added takes its share of them.
 pub const STATES: u64 = 1_900_000;
 /// Percentage of them that are crash states of file systems, over all policies.
