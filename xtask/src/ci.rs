@@ -181,13 +181,16 @@ fn planted_bugs() -> Result<()> {
     let bugs = ["--", "planted_bugs::", "planted_files::"];
     let mut test = cargo();
     test.args(["test", "--package", "seekless-prove"]).args(SUITE).args(bugs);
-    run(test.env("SEEKLESS_SEEDS", "3"))
+    test.env("SEEKLESS_SEEDS", "3");
+    Tests::select(test)
 }
 
 /// Runs an end-to-end test at its full size.
 fn full(name: &str) -> Result<()> {
     let e2e = ["test", "--package", "seekless", "--test", "e2e", name];
-    run(cargo().args(e2e).env("SEEKLESS_FULL", "1"))
+    let mut test = cargo();
+    test.args(e2e).env("SEEKLESS_FULL", "1");
+    Tests::select(test)
 }
 
 /// Bounded fuzzing: the property tests with many more cases than usual, the tests that usual runs
@@ -213,15 +216,17 @@ fn fuzz_in(stages: &mut Stages, seed: u64) -> Result<()> {
     }
     // The long comparison of file systems with the model, which a usual run of tests leaves out.
     stages.run("scripts of file systems", || {
-        let long = ["test", "--quiet", "--package", "seekless-formats", "many_scripts_agree"];
-        run(cargo().args(long).args(["--", "--ignored"]))
+        let mut long = cargo();
+        long.args(["test", "--package", "seekless-formats", "many_scripts_agree"]);
+        long.args(["--", "--ignored"]);
+        Tests::select(long)
     })?;
     // Promises of `fsync` over many more crashes.
     stages.run("promises of fsync", || {
-        let promises = ["test", "--quiet", "--package", "seekless-fs"];
         let mut durable = cargo();
-        durable.args(promises).args(SUITE).arg("durable::");
-        run(durable.env("SEEKLESS_SCRIPTS", "10"))
+        durable.args(["test", "--package", "seekless-formats"]).args(SUITE).arg("durable::");
+        durable.env("SEEKLESS_SCRIPTS", "10");
+        Tests::select(durable)
     })?;
     stages.run("fuzz targets", || targets(None, seed))
 }

@@ -1,11 +1,11 @@
 //! `cargo test` with its output passed on and counted: how many tests passed, and which test
 //! programs took longest.
 
-use crate::run::cargo;
+use crate::run::{cargo, shown};
 use crate::stages::slowest;
 use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// What a run of tests came to.
@@ -26,9 +26,23 @@ impl Tests {
     /// # Errors
     /// If a test fails or does not build, or cargo reports no test.
     pub fn run(&mut self) -> Result<()> {
-        let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
         let mut command = cargo();
-        command.args(["test", "--workspace", "--no-fail-fast"]).stdin(Stdio::null());
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        self.hear_all(command)
+    }
+
+    /// Runs some tests. A name that selects none is an error: cargo would report success.
+    ///
+    /// # Errors
+    /// As for [`Tests::run`].
+    pub fn select(command: Command) -> Result<()> {
+        Tests::default().hear_all(command)
+    }
+
+    fn hear_all(&mut self, mut command: Command) -> Result<()> {
+        let shown = shown(&command);
+        let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+        command.stdin(Stdio::null());
         // Cargo names a program on standard error, the program reports on standard output: one pipe
         // keeps their order.
         command.stdout(writer.try_clone()?).stderr(writer);
@@ -45,10 +59,15 @@ impl Tests {
         }
         let status = child.wait()?;
         if !status.success() {
-            bail!("`cargo test --workspace` failed: {status}");
+            bail!("`{shown}` failed: {status}");
         }
+        self.verdict(&shown)
+    }
+
+    /// What the counts say of a command that reports success.
+    fn verdict(&self, shown: &str) -> Result<()> {
         if self.passed == 0 || self.failed > 0 {
-            bail!("cargo reports success, with {}", self.closing_line());
+            bail!("`{shown}` reports success, with {}", self.closing_line());
         }
         Ok(())
     }
@@ -133,5 +152,18 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
                 "1 tests ignored",
             ]
         );
+    }
+
+    #[test]
+    fn a_name_that_selects_no_test_is_an_error() {
+        // What cargo prints for such a name, and its status is 0.
+        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out";
+        let verdict = |line: &str| {
+            let mut tests = Tests::default();
+            tests.hear(line);
+            tests.verdict("cargo test")
+        };
+        assert!(verdict(none).is_err() && verdict("").is_err());
+        assert!(verdict(&none.replace("0 passed", "1 passed")).is_ok());
     }
 }
