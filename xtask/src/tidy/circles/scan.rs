@@ -88,7 +88,9 @@ impl Reader {
 
     /// Steps over an item, field or statement.
     fn item(&mut self) {
-        let is_use = (0..6).any(|ahead| self.token(ahead) == "use");
+        // A test module often begins with an import, which does not make it one.
+        let mut head = (0..6).map(|ahead| self.token(ahead)).take_while(|token| *token != "{");
+        let is_use = head.any(|token| token == "use");
         while self.at < self.tokens.len() {
             match self.token(0) {
                 ";" | "," => {

@@ -101,9 +101,12 @@ fn tests_text_and_parents_close_none() {
 
 #[test]
 fn code_behind_a_test_item_counts() {
-    let text = "#[cfg(test)]\nuse x::{y};\nuse super::b::B;\n";
-    let files = [("lib.rs", "mod a;\nmod b;\n"), ("a.rs", text), ("b.rs", "use crate::a::A;\n")];
-    assert_eq!(circles_of("behind", &files), [owned(&["x/src/a.rs", "x/src/b.rs"])]);
+    for item in ["use x::{y};\n", "mod tests { use super::*; }\n"] {
+        let text = format!("#[cfg(test)]\n{item}use super::b::B;\n");
+        let files =
+            [("lib.rs", "mod a;\nmod b;\n"), ("a.rs", &text), ("b.rs", "use crate::a::A;\n")];
+        assert_eq!(circles_of("behind", &files), [owned(&["x/src/a.rs", "x/src/b.rs"])]);
+    }
 }
 
 #[test]
