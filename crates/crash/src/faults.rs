@@ -53,6 +53,9 @@ pub struct Plan {
     pub rotten: Vec<Blocks>,
     /// The write with this number fails with [`IoError::Media`].
     pub failing_write: Option<u64>,
+    /// After so many writes the device is dead: all further writes and flushes fail with
+    /// [`IoError::Media`].
+    pub dead_after_writes: Option<u64>,
     /// From the write with this number on, writes fail with [`IoError::NoSpace`].
     pub full_from_write: Option<u64>,
     /// The flush with this number fails with [`IoError::Media`] and covers nothing.
@@ -127,6 +130,11 @@ impl Injector {
         self.plan.failing_write = Some(self.writes.saturating_add(more).saturating_add(1));
     }
 
+    /// After `more` further writes the device is dead.
+    pub fn die_after(&mut self, more: u64) {
+        self.plan.dead_after_writes = Some(self.writes.saturating_add(more));
+    }
+
     /// After `more` further writes there is no space left.
     pub fn fill_after(&mut self, more: u64) {
         self.plan.full_from_write = Some(self.writes.saturating_add(more).saturating_add(1));
@@ -142,7 +150,8 @@ impl Injector {
     pub fn write(&mut self, at: BlockNr, count: u32) -> Option<Outcome> {
         self.writes += 1;
         let unwritable = first_in(&self.plan.unwritable, at, count);
-        let failing = (self.plan.failing_write == Some(self.writes)).then_some(at);
+        let dead = self.plan.dead_after_writes.is_some_and(|last| self.writes > last);
+        let failing = (dead || self.plan.failing_write == Some(self.writes)).then_some(at);
         if let Some(block) = unwritable.or(failing) {
             self.counts.failed_writes += 1;
             return Some(Err(IoError::Media { block }));
@@ -161,7 +170,8 @@ impl Injector {
     /// A flush comes: `Some` is its answer if the plan interferes, and then it covers nothing.
     pub fn flush(&mut self) -> Option<Outcome> {
         self.flushes += 1;
-        if self.plan.failing_flush == Some(self.flushes) {
+        let dead = self.plan.dead_after_writes.is_some_and(|last| self.writes >= last);
+        if dead || self.plan.failing_flush == Some(self.flushes) {
             self.counts.failed_flushes += 1;
             return Some(Err(IoError::Media { block: 0 }));
         }

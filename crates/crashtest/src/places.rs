@@ -18,7 +18,7 @@ mod tests;
 
 use owner::{Owner, label};
 use run::Deadline;
-use seekless_formats::ffs::format::{MAGIC, SUPERBLOCK_AT};
+use seekless_formats::ffs::ondisk::format::{MAGIC, SUPERBLOCK_AT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

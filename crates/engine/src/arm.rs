@@ -10,7 +10,7 @@ pub type Track = u32;
 /// Geometry and mechanics of a device with a head, seen in whole 4 KiB blocks ("slots"). All
 /// functions are pure: they predict, they move nothing. The prediction is exact for a device that
 /// serves commands one after the other, since the device computes with the same functions.
-pub trait Arm: Debug {
+pub trait Arm: Debug + Send + Sync {
     /// Number of tracks.
     fn tracks(&self) -> Track;
 

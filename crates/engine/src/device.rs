@@ -16,7 +16,7 @@ use std::fmt::Debug;
 /// Something that stores blocks: a simulated disk, memory, a file, a block device.
 ///
 /// Requests are answered through [`Device::reap`], never from inside [`Device::submit`].
-pub trait Device: Debug {
+pub trait Device: Debug + Send {
     /// Size in blocks.
     fn blocks(&self) -> u64;
 

@@ -104,7 +104,7 @@ impl Default for Limits {
 /// Calling `pump` once too often does no harm.
 ///
 /// These methods move requests. What a volume can say of itself is in [`Status`].
-pub trait Layer: Debug {
+pub trait Layer: Debug + Send {
     /// Size in blocks as seen from above.
     fn blocks(&self) -> u64;
 

@@ -29,6 +29,7 @@ pub mod planted;
 pub mod replaceable;
 pub mod request_table;
 pub mod rng;
+pub mod shared;
 pub mod size;
 pub mod span;
 pub mod superblock;

@@ -1,4 +1,10 @@
-//! Middleware: devices around devices. They keep the contract of [`crate::device::Device`] towards
-//! the layer above and change nothing but what their name says.
+//! Middleware: devices around devices, layers around layers. They keep the contract of
+//! [`crate::device::Device`] and [`crate::layer::Layer`] and change nothing but what their name
+//! says.
 
+mod device;
+mod layer;
 pub mod record;
+
+pub use device::DeviceAround;
+pub use layer::LayerAround;

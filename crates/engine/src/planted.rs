@@ -1,97 +1,104 @@
-//! Bugs that can be planted in the layouts, to show that the power-cut sweep finds them.
+//! Bugs that can be planted, to show that the prover finds them: of layouts, arrays and file systems.
 //!
 //! In a build without debug assertions every check here is `false` at compile time: the product
 //! contains none of the bugs.
 
-/// A bug that can be planted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PlantedBug {
-    /// A flush or a forced write is acknowledged before its commit is durable.
-    AckBeforeDurable,
-    /// Superseded blocks are reused at once, although recovery may need them.
-    FreeBeforeCommit,
-    /// The map names new places before the data has reached them.
-    MapBeforeData,
-    /// A commit counts as durable without a flush of the device.
-    MissingFlush,
-    /// A mount does not clear the tail record, and the mount after the next crash trusts it.
-    StaleTailAccepted,
-    /// Checksums of data are neither verified by recovery nor on read.
-    ChecksumNotVerified,
-    /// The compactor frees the old place of a block at once, and uses it for the next one.
-    CompactorFreesEarly,
-    /// The reorganiser writes a block that a client has overwritten since it was read.
-    ReorganiserWritesStale,
-    /// Of several versions of a block, recovery takes an old one.
-    StaleStampWins,
-    /// Recovery applies an incomplete transaction.
-    PartialTransaction,
-    /// Recovery applies an incomplete transaction of several requests.
-    PartialGroup,
-    /// The list of the blocks of a transaction is freed while recovery may need it.
-    DescriptorFreedEarly,
-    /// A trimmed block leaves no tombstone.
-    TombstoneLost,
-    /// A failed write is answered as successful.
-    ErrorSwallowed,
-    /// After an error the volume keeps accepting writes.
-    ErrorForgotten,
-    /// A failed flush is retried and answered as successful.
-    FlushRetried,
-    /// Superseded blocks are reused before a commit makes that final.
-    ReuseUnwitnessed,
-    /// A recovery does not notice that a map block is missing.
-    DigestIgnored,
-    /// Recovery does not record which log entries it applied and which it dropped.
-    RecoveryUnrecorded,
-    /// Recovery does not erase the blocks that it dropped.
-    DroppedNotErased,
-    /// A label states that all before it is durable, without that being known.
-    DurableOverstated,
-    /// A flush in flight when another one fails is answered as successful.
-    OtherFlushTrusted,
-    /// A forced write whose data arrives after an error elsewhere waits forever.
-    WaiterForgotten,
-    /// A segment is reused although recovery from the last checkpoint follows the log through it.
-    FreeBeforeCheckpoint,
-    /// The cleaner frees a segment before the blocks it moved are durable.
-    CleanerFreesEarly,
-    /// A checkpoint record is written before the map blocks that it names are durable.
-    CheckpointBeforeMap,
-    /// Stripes of an array are written without a record in the log or a mark in the bitmap.
-    NoWriteLog,
-    /// Stripes are written in place before the record in the log is durable.
-    LogNotFlushed,
-    /// An array takes a member back that has missed writes.
-    StaleMember,
-    /// A recovery replays the log but resyncs no marked regions.
-    NoResync,
-    /// A resync believes the data, whatever the checksums of the layout say.
-    ResyncUnasked,
-    /// A replacement member counts as filled before its content is durable.
-    RebuildNotFlushed,
-    /// Stripes are written without a member before all members record that it is removed.
-    WrittenUnsettled,
-    /// A read-only array returns the content of its members without replaying its logs.
-    UnreplayedShown,
-    /// Assembly of an array replays all records of its logs, old content before younger.
-    ReplayedInTurn,
-    /// A relocation moves a misplaced block home before its content is durable.
-    HomedEarly,
-    /// A tombstone is removed before the block that replaces it is durable.
-    TombstoneEarly,
-    /// Blocks are written to their home location from records that are not durable.
-    DestageBeforeDurable,
-    /// Blocks are recorded as home before they are durable there.
-    ProgressEarly,
-    /// An origin gets its first block back before the others are durable.
-    ReleasedOutOfOrder,
-    /// Recovery applies entries that an earlier recovery dropped, if damage hides the reason.
-    DroppedTakenLater,
-    /// The checksums of blocks are plain CRCs.
-    CrcSums,
-    /// Space is given back to the host although recovery may need what lies there.
-    PunchedEarly,
+/// Declares the bugs, each with its summary.
+macro_rules! planted_bugs {
+    ($($bug:ident: $summary:literal,)*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum PlantedBug {
+            $(#[doc = concat!("Planted: ", $summary, ".")] $bug,)*
+        }
+
+        impl PlantedBug {
+            /// All of them.
+            pub const ALL: &[PlantedBug] = &[$(PlantedBug::$bug,)*];
+
+            /// What the bug does, for the table of bugs.
+            pub fn summary(self) -> &'static str {
+                match self {
+                    $(PlantedBug::$bug => $summary,)*
+                }
+            }
+        }
+    };
+}
+
+planted_bugs! {
+    AckBeforeDurable: "a forced write or a call for durability is answered too early",
+    FreeBeforeCommit: "superseded blocks are reused at once",
+    MapBeforeData: "the map names blocks before their data is durable",
+    MissingFlush: "the device is not flushed",
+    StaleTailAccepted: "the record of a clean shutdown outlives the next mount",
+    ChecksumNotVerified: "checksums are not compared",
+    CompactorFreesEarly: "the compactor frees moved blocks at once",
+    ReorganiserWritesStale: "the reorganiser writes blocks that a client has replaced",
+    StaleStampWins: "recovery takes an older version",
+    PartialTransaction: "recovery applies a part of a transaction",
+    PartialGroup: "recovery applies a part of a scattered transaction",
+    DescriptorFreedEarly: "the list of a transaction is freed too early",
+    TombstoneLost: "a trim leaves no tombstone",
+    ErrorSwallowed: "a failed write is answered as done",
+    ErrorForgotten: "writes continue after an error",
+    FlushRetried: "a failed flush is retried and answered as successful",
+    ReuseUnwitnessed: "blocks are reused before a commit records it",
+    DigestIgnored: "a missing map block is not noticed",
+    RecoveryUnrecorded: "recovery records nothing",
+    DroppedNotErased: "recovery does not erase the blocks it dropped",
+    DurableOverstated: "labels mark blocks as durable that may not be",
+    OtherFlushTrusted: "a flush in flight with a failed one is answered as successful",
+    WaiterForgotten: "a forced write waits forever after an error",
+    FreeBeforeCheckpoint: "a segment that recovery follows is reused",
+    CleanerFreesEarly: "the cleaner frees moved blocks at once",
+    CheckpointBeforeMap: "a checkpoint is written before its map is durable",
+    NoWriteLog: "stripes are written without a record in the log",
+    LogNotFlushed: "stripes are written before their record is durable",
+    StaleMember: "a member that missed writes is taken back",
+    NoResync: "marked regions are not resynced",
+    ResyncUnasked: "a resync does not ask the layout which block is right",
+    RebuildNotFlushed: "a replacement counts as filled before it is durable",
+    WrittenUnsettled: "writes continue before all members record a removed one",
+    UnreplayedShown: "a read-only array does not replay its logs",
+    ReplayedInTurn: "logs are replayed with their outdated records",
+    HomedEarly: "a block is moved home before its content is durable",
+    TombstoneEarly: "a tombstone is logged before the block at home is durable",
+    DestageBeforeDurable: "blocks are destaged from records that are not durable",
+    ProgressEarly: "blocks are recorded as home before they are durable",
+    ReleasedOutOfOrder: "an origin gets its first block back too early",
+    DroppedTakenLater: "a later recovery applies what an earlier one dropped",
+    CrcSums: "the checksums of blocks are plain CRCs, as in older metadata",
+    PunchedEarly: "space that recovery may need is given back to the host",
+    GenerationKept: "a new inode has the generation of the old one",
+    EntryBeforeInode: "a new name does not wait for its inode",
+    InodeBeforeBitmap: "a new inode does not wait for its bit",
+    PointerBeforeBitmap: "an address does not wait for the bits of its block",
+    PointerBeforeContent:
+        "an address does not wait for the content of a directory or an indirect block",
+    PointerBeforeData: "an address does not wait for the content of a file",
+    FreedAtOnce: "space is free before the disk has lost the address of it",
+    LinkDroppedAtOnce: "a link count is lower on the disk before the name is gone",
+    ParentCountLate: "a new directory does not wait for the link count of its parent",
+    BodyLate: "what needs a name does not wait for the size of its directory",
+    RenameRemovesFirst: "the old name of a rename does not wait for the new one",
+    ReplacedTargetFreed: "what a rename replaces loses its link before the name leads elsewhere",
+    RolledBackNotRedirtied: "a block that was written with old bytes counts as clean",
+    FactOfOlderImage: "a write brings facts that came up while it was under way",
+    RolledBackCounts: "a write brings facts although its bytes were put back",
+    SizeNotRolledBack: "a size does not wait for the content below it",
+    FragmentMoveFreesOld: "the old place of a moved tail is free at once",
+    CancelForgetsReplaced: "a guard that supersedes another one forgets the older bytes",
+    FsyncWithoutName: "fsync does not write the names of a file",
+    FsyncWithoutParent: "fsync does not write the names of the directories above",
+    FactAtCompletion:
+        "a write is ordered when it is complete, though the device has a volatile cache",
+    MergedGuardedRemoval: "a name takes the place of a removed one that the disk still shows",
+    GrowthForgetsNeeds: "a larger size forgets what the smaller one waits for",
+    ContentForgottenEarly: "content that is freed is forgotten although something waits for it",
+    DirectoryBeforeLeavers: "a directory is removed before the names that leave it have gone",
+    ReclaimForgetsFrees: "a reclaim frees what an operation has given up meanwhile",
+    ReclaimForgetsNames: "a reclaim does not count names that an operation gives meanwhile",
 }
 
 impl PlantedBug {
@@ -209,65 +216,42 @@ impl PlantedBug {
     /// Bugs for HyLog.
     pub const HYLOG: [PlantedBug; 2] = [PlantedBug::AckBeforeDurable, PlantedBug::MissingFlush];
 
-    /// What the bug does, for the table of bugs.
-    pub fn summary(self) -> &'static str {
-        match self {
-            PlantedBug::AckBeforeDurable => "a forced write or a flush is acknowledged too early",
-            PlantedBug::FreeBeforeCommit => "superseded blocks are reused at once",
-            PlantedBug::MapBeforeData => "the map names blocks before their data is durable",
-            PlantedBug::MissingFlush => "the device is not flushed",
-            PlantedBug::StaleTailAccepted => {
-                "the record of a clean shutdown outlives the next mount"
-            }
-            PlantedBug::ChecksumNotVerified => "checksums are not compared",
-            PlantedBug::CompactorFreesEarly => "the compactor frees moved blocks at once",
-            PlantedBug::ReorganiserWritesStale => {
-                "the reorganiser writes blocks that a client has replaced"
-            }
-            PlantedBug::StaleStampWins => "recovery takes an older version",
-            PlantedBug::PartialTransaction => "recovery applies a part of a transaction",
-            PlantedBug::PartialGroup => "recovery applies a part of a scattered transaction",
-            PlantedBug::DescriptorFreedEarly => "the list of a transaction is freed too early",
-            PlantedBug::TombstoneLost => "a trim leaves no tombstone",
-            PlantedBug::ErrorSwallowed => "a failed write is answered as done",
-            PlantedBug::ErrorForgotten => "writes continue after an error",
-            PlantedBug::FlushRetried => "a failed flush is retried and answered as successful",
-            PlantedBug::ReuseUnwitnessed => "blocks are reused before a commit records it",
-            PlantedBug::DigestIgnored => "a missing map block is not noticed",
-            PlantedBug::RecoveryUnrecorded => "recovery records nothing",
-            PlantedBug::DroppedNotErased => "recovery does not erase the blocks it dropped",
-            PlantedBug::HomedEarly => "a block is moved home before its content is durable",
-            PlantedBug::WaiterForgotten => "a forced write waits forever after an error",
-            PlantedBug::OtherFlushTrusted => {
-                "a flush in flight with a failed one is answered as successful"
-            }
-            PlantedBug::NoWriteLog => "stripes are written without a record in the log",
-            PlantedBug::LogNotFlushed => "stripes are written before their record is durable",
-            PlantedBug::StaleMember => "a member that missed writes is taken back",
-            PlantedBug::NoResync => "marked regions are not resynced",
-            PlantedBug::ResyncUnasked => "a resync does not ask the layout which block is right",
-            PlantedBug::RebuildNotFlushed => "a replacement counts as filled before it is durable",
-            PlantedBug::WrittenUnsettled => {
-                "writes continue before all members record a removed one"
-            }
-            PlantedBug::UnreplayedShown => "a read-only array does not replay its logs",
-            PlantedBug::ReplayedInTurn => "logs are replayed with their outdated records",
-            PlantedBug::FreeBeforeCheckpoint => "a segment that recovery follows is reused",
-            PlantedBug::CleanerFreesEarly => "the cleaner frees moved blocks at once",
-            PlantedBug::CheckpointBeforeMap => "a checkpoint is written before its map is durable",
-            PlantedBug::DurableOverstated => "labels mark blocks as durable that may not be",
-            PlantedBug::TombstoneEarly => {
-                "a tombstone is logged before the block at home is durable"
-            }
-            PlantedBug::DroppedTakenLater => "a later recovery applies what an earlier one dropped",
-            PlantedBug::CrcSums => "the checksums of blocks are plain CRCs, as in older metadata",
-            PlantedBug::ReleasedOutOfOrder => "an origin gets its first block back too early",
-            PlantedBug::ProgressEarly => "blocks are recorded as home before they are durable",
-            PlantedBug::PunchedEarly => "space that recovery may need is given back to the host",
-            PlantedBug::DestageBeforeDurable => {
-                "blocks are destaged from records that are not durable"
-            }
-        }
+    /// Bugs for file systems.
+    pub const FILES: [PlantedBug; 29] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::ErrorSwallowed,
+        PlantedBug::GenerationKept,
+        PlantedBug::EntryBeforeInode,
+        PlantedBug::InodeBeforeBitmap,
+        PlantedBug::PointerBeforeBitmap,
+        PlantedBug::PointerBeforeContent,
+        PlantedBug::PointerBeforeData,
+        PlantedBug::FreedAtOnce,
+        PlantedBug::LinkDroppedAtOnce,
+        PlantedBug::ParentCountLate,
+        PlantedBug::BodyLate,
+        PlantedBug::RenameRemovesFirst,
+        PlantedBug::ReplacedTargetFreed,
+        PlantedBug::RolledBackNotRedirtied,
+        PlantedBug::FactOfOlderImage,
+        PlantedBug::RolledBackCounts,
+        PlantedBug::SizeNotRolledBack,
+        PlantedBug::FragmentMoveFreesOld,
+        PlantedBug::CancelForgetsReplaced,
+        PlantedBug::FsyncWithoutName,
+        PlantedBug::FsyncWithoutParent,
+        PlantedBug::FactAtCompletion,
+        PlantedBug::MergedGuardedRemoval,
+        PlantedBug::GrowthForgetsNeeds,
+        PlantedBug::ContentForgottenEarly,
+        PlantedBug::DirectoryBeforeLeavers,
+        PlantedBug::ReclaimForgetsFrees,
+        PlantedBug::ReclaimForgetsNames,
+    ];
+
+    /// The bug of this name, as `{:?}` writes it.
+    pub fn named(name: &str) -> Option<PlantedBug> {
+        PlantedBug::ALL.iter().copied().find(|bug| format!("{bug:?}") == name)
     }
 }
 

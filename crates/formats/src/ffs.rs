@@ -1,63 +1,46 @@
-//! FFS: the bytes on disk, how they are made, checked and repaired.
+//! FFS: the bytes on disk, how they are made, checked and repaired, and the calls on them.
 //!
 //! A file system is a row of cylinder groups. Each has a header, two bitmaps, a table of inodes and
 //! data. Every metadata sector has a seal, so damage is found when a sector is read and is never
 //! taken for content. `SPEC.md`, section "FFS", has each structure to the byte.
 //!
-//! Start with [`format`] and [`geometry`] (where things lie), then [`inode`] and [`entries`].
+//! | wing | holds |
+//! |---|---|
+//! | [`ondisk`] | structures on disk to the byte, and where they lie |
+//! | [`space`] | which blocks and inodes are in use, and where those of a file are |
+//! | [`names`] | directories, and names that the disk does not know yet |
+//! | [`ops`] | the operations, over one transaction each |
+//! | [`calls`] | what the call loop needs: mount, requests, durability |
+//! | [`reclaim`] | freeing, while mounted, what a crash left without a name |
+//! | [`offline`] | mkfs, check, repair, dump |
+//!
+//! Start with [`ondisk::format`] and [`ondisk::geometry`] (where things lie), then
+//! [`ondisk::inode`] and [`ondisk::entries`].
 
-pub mod alloc;
-mod arrivals;
-pub mod check;
-pub mod cluster;
-pub mod dirs;
-pub mod dump;
-mod durable;
-#[cfg(test)]
-mod dying;
-pub mod entries;
-mod fields;
-pub mod format;
-pub mod free;
-pub mod geometry;
-pub mod group;
-#[cfg(test)]
-mod harness;
-pub mod holes;
-pub mod inode;
+pub mod calls;
 pub mod inodes;
 mod kind;
-pub mod map;
 #[cfg(test)]
-mod memory;
-pub mod mkfs;
-pub mod mount;
+pub(crate) mod kit;
+pub mod names;
+pub mod offline;
+pub mod ondisk;
 pub mod ops;
-pub mod paths;
-mod perform;
-pub mod personality;
-mod piece;
 pub mod reclaim;
-pub mod repair;
-#[cfg(test)]
-pub(crate) mod sample;
-pub mod seal;
-mod seals;
-pub mod store;
-pub mod tail;
+pub mod space;
 pub mod volume;
 
-pub use check::check;
-pub use check::finding::{Finding, Findings};
-pub use dump::{dump_groups, dump_inode, dump_superblock};
-pub use format::Superblock;
-pub use geometry::{Bit, Fragment, Geometry, Place};
-pub use group::GroupHeader;
-pub use inode::Inode;
+pub use calls::mount::mount;
+pub use calls::personality::Ffs;
 pub use kind::KIND;
-pub use mkfs::{MkfsReport, mkfs};
-pub use mount::mount;
-pub use personality::Ffs;
-pub use repair::{RepairReport, repair};
-pub use seal::{SealKind, Sealer};
-pub use store::{Found, load};
+pub use offline::check::check;
+pub use offline::check::finding::{Finding, Findings};
+pub use offline::dump::{dump_groups, dump_inode, dump_superblock};
+pub use offline::mkfs::{MkfsReport, mkfs};
+pub use offline::repair::{RepairReport, repair};
+pub use offline::store::{Found, load};
+pub use ondisk::format::Superblock;
+pub use ondisk::geometry::{Bit, Fragment, Geometry, Place};
+pub use ondisk::group::GroupHeader;
+pub use ondisk::inode::Inode;
+pub use ondisk::seal::{SealKind, Sealer};

@@ -22,7 +22,6 @@ pub mod waiting;
 
 use crate::policy::Policy;
 use crate::policy::guard::Manifest;
-use crate::policy::planted::{self, Bug};
 use crate::tx::BlockNo;
 use cache::Cache;
 use failure::{Failure, Lost};
@@ -32,6 +31,7 @@ use page::Shape;
 use seekless_engine::client::{Below, Slots};
 use seekless_engine::io::{Done, Io, IoError, Purpose};
 use seekless_engine::layer::Port;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, MILLIS, Time};
 use settle::Barriers;
 use std::fmt::Debug;
@@ -361,7 +361,7 @@ impl Core {
 
 /// Why a write or a flush failed.
 fn error_of(outcome: seekless_engine::io::Outcome) -> Option<IoError> {
-    outcome.err().filter(|_| !planted::is(Bug::ErrorSwallowed))
+    outcome.err().filter(|_| !planted(PlantedBug::ErrorSwallowed))
 }
 
 #[cfg(test)]

@@ -14,16 +14,3 @@ mod workload;
 
 pub use stack::BlockSubject;
 pub use workload::WORKLOADS;
-
-#[cfg(debug_assertions)]
-use seekless_engine::planted::PlantedBug;
-#[cfg(debug_assertions)]
-use seekless_layouts::Kind;
-
-/// All bugs that can be planted, in layouts and in arrays, some more than once.
-#[cfg(debug_assertions)]
-pub fn planted_bugs() -> Vec<PlantedBug> {
-    let of_layouts = Kind::ALL.into_iter().flat_map(Kind::planted_bugs);
-    let of_arrays = PlantedBug::ARRAY.iter().chain(&PlantedBug::STRIPED);
-    of_layouts.chain(&PlantedBug::APART).chain(of_arrays).copied().collect()
-}

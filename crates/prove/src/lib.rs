@@ -36,8 +36,6 @@ pub mod sweep;
 mod violation;
 pub mod volume;
 
-#[cfg(debug_assertions)]
-pub use block::planted_bugs;
 pub use block::{BlockSubject, WORKLOADS};
 pub use files::FileSubject;
 pub use keep::{Keep, NoKeep};

@@ -10,10 +10,9 @@ use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::device::{Device, DeviceStatus, Mechanical};
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Port;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::Time;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// What the devices of a case are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +48,11 @@ impl Machine {
     pub(crate) fn new(
         rams: Vec<VolatileRam>,
         arms: Vec<Option<SmallArm>>,
-    ) -> (Rc<RefCell<Machine>>, Vec<Box<dyn Device>>) {
+    ) -> (Shared<Machine>, Vec<Box<dyn Device>>) {
         assert_eq!(rams.len(), arms.len(), "an arm or none for each device");
-        let machine =
-            Rc::new(RefCell::new(Machine { rams, moments: Vec::new(), events: 0, changes: 0 }));
+        let machine = Shared::new(Machine { rams, moments: Vec::new(), events: 0, changes: 0 });
         let probe = |(port, arm)| -> Box<dyn Device> {
-            Box::new(Probe { machine: Rc::clone(&machine), port, arm, track: 0 })
+            Box::new(Probe { machine: machine.clone(), port, arm, track: 0 })
         };
         let probes = arms.into_iter().enumerate().map(probe).collect();
         (machine, probes)
@@ -143,7 +141,7 @@ fn in_one_piece(data: Data) -> Data {
 /// Stands for one device and records the moment after each of its events.
 #[derive(Debug)]
 struct Probe {
-    machine: Rc<RefCell<Machine>>,
+    machine: Shared<Machine>,
     port: Port,
     arm: Option<SmallArm>,
     /// Where the last command ended.
@@ -152,7 +150,7 @@ struct Probe {
 
 impl Device for Probe {
     fn blocks(&self) -> u64 {
-        self.machine.borrow().rams[self.port].blocks()
+        self.machine.lend().rams[self.port].blocks()
     }
 
     fn submit(&mut self, now: Time, mut io: Io) {
@@ -160,14 +158,14 @@ impl Device for Probe {
         if let Some(arm) = self.arm.as_ref().filter(|_| io.count > 0) {
             self.track = arm.track_of(io.at + u64::from(io.count) - 1);
         }
-        let mut machine = self.machine.borrow_mut();
+        let mut machine = self.machine.lend();
         machine.rams[self.port].submit(now, io);
         machine.record();
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
         let before = done.len();
-        let mut machine = self.machine.borrow_mut();
+        let mut machine = self.machine.lend();
         machine.rams[self.port].reap(now, done);
         if done.len() > before {
             machine.record();
@@ -175,11 +173,11 @@ impl Device for Probe {
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.machine.borrow().rams[self.port].next_event()
+        self.machine.lend().rams[self.port].next_event()
     }
 
     fn volatile(&self) -> bool {
-        self.machine.borrow().rams[self.port].volatile()
+        self.machine.lend().rams[self.port].volatile()
     }
 
     fn status(&self) -> &dyn DeviceStatus {

@@ -6,8 +6,8 @@ use crate::script::Request;
 use crate::violation::Wrong;
 use crate::volume::Volume;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::Time;
-use std::cell::RefCell;
 use std::fmt::Debug;
 
 /// What else has happened to a state besides the power cut, from the least to the worst.
@@ -150,5 +150,5 @@ pub struct Send<'r, R> {
     /// When.
     pub now: Time,
     /// The devices, whose blocks a client may copy.
-    pub machine: &'r RefCell<Machine>,
+    pub machine: &'r Shared<Machine>,
 }

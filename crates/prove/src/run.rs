@@ -20,10 +20,9 @@ use seekless_crash::moment::Moment;
 use seekless_engine::device::Device as _;
 use seekless_engine::device::medium::Medium;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::{MILLIS, Time};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 /// Something that broke a promise.
 #[derive(Clone, Debug)]
@@ -56,7 +55,7 @@ pub struct Run<S: Subject> {
     kind: DeviceKind,
     epoch: u64,
     volume: VolumeOf<S>,
-    machine: Rc<RefCell<Machine>>,
+    machine: Shared<Machine>,
     /// Devices that did not have what they should when this epoch began.
     absent: BTreeSet<usize>,
     oracle: S::Oracle,
@@ -141,7 +140,7 @@ impl<S: Subject> Run<S> {
 
     /// Sizes of the devices.
     pub fn device_blocks(&self) -> Vec<u64> {
-        let machine = self.machine.borrow();
+        let machine = self.machine.lend();
         (0..machine.devices()).map(|device| machine.device(device).blocks()).collect()
     }
 
@@ -192,7 +191,7 @@ impl<S: Subject> Run<S> {
 
     /// Blocks of devices recovered so far, and a few for each device event.
     pub fn work(&self) -> u64 {
-        self.checker.work + EVENT_WORK * (self.events_before + self.machine.borrow().events())
+        self.checker.work + EVENT_WORK * (self.events_before + self.machine.lend().events())
     }
 
     /// Runs these operations; says what broke first.
@@ -223,7 +222,7 @@ impl<S: Subject> Run<S> {
         if self.found.is_some() || self.checker.damage != Damage::None || self.is_excused() {
             return;
         }
-        let moment = self.machine.borrow().moment();
+        let moment = self.machine.lend().moment();
         let mut rng = self.rng_of(moment.event, "end");
         let media = moment.durable.clone();
         match self.checker.content_of(media, &mut self.oracle, &mut rng, report) {
@@ -242,7 +241,7 @@ impl<S: Subject> Run<S> {
 
     /// Counts what the epoch that ends has seen.
     fn close(&mut self, report: &mut ProveReport) {
-        let mut machine = self.machine.borrow_mut();
+        let mut machine = self.machine.lend();
         for device in 0..machine.devices() {
             let counts = machine.device_mut(device).faults_mut().take_counts();
             report.faults.failed_writes += counts.failed_writes + counts.full;
@@ -325,10 +324,10 @@ impl<S: Subject> Run<S> {
     /// client hear its answers.
     fn settle(&mut self, report: &mut ProveReport) {
         let mut replies = Vec::new();
-        let before = self.machine.borrow().events();
+        let before = self.machine.lend().events();
         self.volume.settle(self.now, &mut replies);
-        report.events += self.machine.borrow().events() - before;
-        let moments = self.machine.borrow_mut().take_moments();
+        report.events += self.machine.lend().events() - before;
+        let moments = self.machine.lend().take_moments();
         let last = moments.last().cloned();
         for moment in &moments {
             self.try_states(moment, report);
@@ -343,13 +342,13 @@ impl<S: Subject> Run<S> {
         let excuse = self.excuse();
         for reply in replies {
             if let Some(wrong) = self.oracle.hear(reply, &self.volume, excuse) {
-                let event = self.machine.borrow().events();
+                let event = self.machine.lend().events();
                 self.tell(event, wrong);
             }
         }
         // What the client has heard since may allow less.
         if self.found.is_none() {
-            let moment = last.unwrap_or_else(|| self.machine.borrow().moment());
+            let moment = last.unwrap_or_else(|| self.machine.lend().moment());
             self.try_states(&moment, report);
         }
     }
@@ -370,7 +369,7 @@ impl<S: Subject> Run<S> {
     }
 
     fn blame(&mut self, sort: Sort, sentence: String) {
-        let event = self.machine.borrow().events();
+        let event = self.machine.lend().events();
         self.tell(event, Wrong { sort, story: vec![sentence] });
     }
 

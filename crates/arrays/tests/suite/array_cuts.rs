@@ -37,8 +37,7 @@ fn replaced() -> Vec<Cells> {
         node.run(&mut now, Io::write(1, first, content(first, 1))).expect("it is written");
     }
     node.finish(&mut now);
-    let mut media: Vec<Cells> =
-        devices.iter().map(|one| one.0.borrow().durable().clone()).collect();
+    let mut media: Vec<Cells> = devices.iter().map(|one| one.0.lend().durable().clone()).collect();
     let mut fresh = Cells::new(device);
     with_disks(&mut media, |disks| {
         replace(disks, REPLACED, &mut MediumDisk(&mut fresh)).expect("the others are there");
@@ -74,7 +73,7 @@ fn rebuilt(node: &Node) -> u64 {
 
 /// Stripes that are filled, as a member that loses its power now knows.
 fn noted(device: &Seen) -> u64 {
-    let mut medium = device.0.borrow().durable().clone();
+    let mut medium = device.0.lend().durable().clone();
     let superblock = MemberSuperblock::read(&mut MediumDisk(&mut medium)).expect("a member");
     superblock.rebuilt
 }
@@ -135,7 +134,7 @@ fn a_read_that_waited_while_its_member_was_filled_is_answered() {
             node.submit(now, Io::write(2 * stripe, first, changed));
             node.submit(now, Io::read(2 * stripe + 1, first, WHOLE));
         }
-        devices[0].0.borrow_mut().faults_mut().fail_write_after(rng.below(10));
+        devices[0].0.lend().faults_mut().fail_write_after(rng.below(10));
         while answers.len() < 2 * stripes.clone().count() {
             node.settle(now, &mut answers);
             now = node.next_event().map_or(now, |next| next.max(now));
@@ -150,7 +149,7 @@ fn a_read_that_waited_while_its_member_was_filled_is_answered() {
             assert_eq!(data.slice(1, WHOLE - 1), expected(1).slice(1, WHOLE - 1), "seed {seed}");
         }
         node.finish(&mut now);
-        let mut medium = devices[1].0.borrow().durable().clone();
+        let mut medium = devices[1].0.lend().durable().clone();
         let superblock = MemberSuperblock::read(&mut MediumDisk(&mut medium)).expect("a member");
         gone += u32::from(superblock.states[0] == MemberState::Out);
     }
@@ -198,7 +197,7 @@ fn what_a_failed_flush_was_to_cover_is_recovered_from_the_log() {
             node.run(&mut now, io).expect("it is written");
         }
         let fails = rng.below(MEMBERS as u64) as usize;
-        devices[fails].0.borrow_mut().faults_mut().fail_flush_after(0);
+        devices[fails].0.lend().faults_mut().fail_flush_after(0);
         node.submit(now, Io::flush(6));
         for version in 7..12 {
             let at = rng.below(blocks);

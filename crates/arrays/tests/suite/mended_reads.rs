@@ -83,7 +83,7 @@ impl World {
     }
 
     fn media(&self) -> Vec<Cells> {
-        self.devices.iter().map(|one| one.0.borrow().durable().clone()).collect()
+        self.devices.iter().map(|one| one.0.lend().durable().clone()).collect()
     }
 
     fn healed(&self) -> u64 {
@@ -99,7 +99,7 @@ impl World {
 
     /// The same, of clients or what the layout has written for itself.
     fn spoil_some(&mut self, member: usize, most: usize, of_clients: bool) -> Vec<u64> {
-        let mut ram = self.devices[member].0.borrow_mut();
+        let mut ram = self.devices[member].0.lend();
         let known: Vec<_> = (0..BLOCKS).map(|at| body(at).to_bytes()).collect();
         let cells = ram.durable().clone();
         let holds = |&at: &u64| match cells.get(at) {

@@ -13,10 +13,9 @@ use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::{Done, Io};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::{SECONDS, Time};
 use seekless_engine::upkeep::UpkeepError;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 const CHUNK: u32 = 64;
 const REPLACED: usize = 1;
@@ -26,7 +25,7 @@ const SHAPES: [(Level, usize); 4] =
 fn seen(medium: &Cells, seed: u64, member: usize) -> Seen {
     let rng = Rng::stream(seed, &format!("member {member}"));
     let ram = VolatileRam::new(medium.clone(), true, Latency::Random, rng);
-    Seen(Rc::new(RefCell::new(ram)))
+    Seen(Shared::new(ram))
 }
 
 /// The array without the member that is to be replaced, on devices with random delays.

@@ -2,40 +2,38 @@
 //! has. For tests of what a layout makes of it.
 
 use crate::faults::{Counts, Injector, Plan};
-use seekless_engine::account::Account;
-use seekless_engine::arm::{Arm, Head};
 use seekless_engine::data::Data;
-use seekless_engine::device::{Device, DeviceStatus, Mechanical};
+use seekless_engine::device::Device;
 use seekless_engine::io::{Done, Io, Op, Tag};
+use seekless_engine::middleware::DeviceAround;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::{BlockNr, Time};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// The plan of a device and its counters, shared with the test that commands it. The plan may be
 /// changed at any time, also to nothing, for a test of what works afterwards.
 #[derive(Clone, Debug, Default)]
-pub struct Control(Rc<RefCell<Injector>>);
+pub struct Control(Shared<Injector>);
 
 impl Control {
     /// Replaces the plan.
     pub fn set(&self, plan: Plan) {
-        *self.0.borrow_mut().plan_mut() = plan;
+        *self.0.lend().plan_mut() = plan;
     }
 
     /// How often each fault has happened so far.
     pub fn counts(&self) -> Counts {
-        self.0.borrow().counts()
+        self.0.lend().counts()
     }
 
     /// Writes and trims seen so far.
     pub fn writes(&self) -> u64 {
-        self.0.borrow().writes()
+        self.0.lend().writes()
     }
 
     /// Flushes seen so far.
     pub fn flushes(&self) -> u64 {
-        self.0.borrow().flushes()
+        self.0.lend().flushes()
     }
 }
 
@@ -68,15 +66,19 @@ impl Faults {
     }
 }
 
-impl Device for Faults {
-    fn blocks(&self) -> u64 {
-        self.inner.blocks()
+impl DeviceAround for Faults {
+    fn inner(&self) -> &dyn Device {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        self.inner.as_mut()
     }
 
     fn submit(&mut self, now: Time, io: Io) {
         let intercepted = match io.op {
-            Op::Write | Op::Trim => self.control.0.borrow_mut().write(io.at, io.count),
-            Op::Flush => self.control.0.borrow_mut().flush(),
+            Op::Write | Op::Trim => self.control.0.lend().write(io.at, io.count),
+            Op::Flush => self.control.0.lend().flush(),
             Op::Read => {
                 self.reads.insert(io.tag, io.at);
                 None
@@ -98,7 +100,7 @@ impl Device for Faults {
         for one in &mut done[before..] {
             let Some(at) = self.reads.remove(&one.tag) else { continue };
             let outcome = std::mem::replace(&mut one.outcome, Ok(Data::none()));
-            let mut faults = self.control.0.borrow_mut();
+            let mut faults = self.control.0.lend();
             one.outcome = outcome.and_then(|data| {
                 faults.read(at, data.blocks())?;
                 Ok(faults.spoil(self.seed, at, data))
@@ -112,42 +114,6 @@ impl Device for Faults {
             (Some(own), Some(inner)) => Some(own.min(inner)),
             (own, inner) => own.or(inner),
         }
-    }
-
-    fn volatile(&self) -> bool {
-        self.inner.volatile()
-    }
-
-    fn status(&self) -> &dyn DeviceStatus {
-        self
-    }
-
-    fn mechanical(&self) -> Option<&dyn Mechanical> {
-        Some(self)
-    }
-}
-
-impl DeviceStatus for Faults {
-    fn has_copies(&self) -> bool {
-        self.inner.status().has_copies()
-    }
-
-    fn takes_parts(&self) -> bool {
-        self.inner.status().takes_parts()
-    }
-
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        self.inner.status().accounts(each);
-    }
-}
-
-impl Mechanical for Faults {
-    fn arm(&self) -> Option<&dyn Arm> {
-        self.inner.arm()
-    }
-
-    fn head(&self, now: Time) -> Option<Head> {
-        self.inner.head(now)
     }
 }
 
@@ -164,7 +130,7 @@ mod tests {
         Faults::new(Box::new(Ram::new(Box::new(Cells::new(16)))), plan, 3)
     }
 
-    fn one(device: &mut Faults, io: Io) -> Outcome {
+    fn one(device: &mut dyn Device, io: Io) -> Outcome {
         device.submit(0, io);
         assert_eq!(device.next_event(), Some(0), "the answer is due");
         let mut done = Vec::new();

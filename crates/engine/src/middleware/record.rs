@@ -1,36 +1,24 @@
 //! Records every request to a device and every answer, so that two runs can be compared and a
 //! failure can be printed step by step.
 
-use crate::account::Account;
-use crate::arm::{Arm, Head};
 use crate::checksum;
 use crate::data::Data;
-use crate::device::{Device, DeviceStatus, Mechanical};
-use crate::io::{Done, Io, IoError, Op, Tag};
-use crate::units::{BlockNr, Time};
-use std::cell::RefCell;
+use crate::device::Device;
+use crate::io::{Done, Io, Outcome, Tag};
+use crate::middleware::DeviceAround;
+use crate::shared::Shared;
+use crate::units::Time;
 use std::fmt;
-use std::rc::Rc;
 
 /// One event of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A request came in.
     Submitted {
         /// Time of arrival.
         at_ns: Time,
-        /// Its tag.
-        tag: Tag,
-        /// Its operation.
-        op: Op,
-        /// Forced unit access.
-        fua: bool,
-        /// First block.
-        at: BlockNr,
-        /// Number of blocks.
-        count: u32,
-        /// See [`digest`]; 0 without payload.
-        digest: u32,
+        /// The request.
+        io: Io,
     },
     /// An answer went out.
     Completed {
@@ -38,20 +26,21 @@ pub enum Event {
         at_ns: Time,
         /// Tag of the request.
         tag: Tag,
-        /// [`digest`] of the content that was read, or the error.
-        outcome: Result<u32, IoError>,
+        /// What was read, or the error.
+        outcome: Outcome,
     },
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Event::Submitted { at_ns, tag, op, fua, at, count, digest } => {
-                let force = if fua { " fua" } else { "" };
+        match self {
+            Event::Submitted { at_ns, io: Io { tag, op, fua, at, count, data, .. } } => {
+                let force = if *fua { " fua" } else { "" };
+                let digest = digest(data);
                 write!(f, "{at_ns} ns: {op:?}{force} {at}+{count} tag {tag:#x} data {digest:08x}")
             }
-            Event::Completed { at_ns, tag, outcome: Ok(digest) } => {
-                write!(f, "{at_ns} ns: done tag {tag:#x} data {digest:08x}")
+            Event::Completed { at_ns, tag, outcome: Ok(data) } => {
+                write!(f, "{at_ns} ns: done tag {tag:#x} data {:08x}", digest(data))
             }
             Event::Completed { at_ns, tag, outcome: Err(error) } => {
                 write!(f, "{at_ns} ns: failed tag {tag:#x}: {error}")
@@ -66,7 +55,7 @@ pub fn digest(data: &Data) -> u32 {
 }
 
 /// The recorded events, shared between the device and their readers.
-pub type Log = Rc<RefCell<Vec<Event>>>;
+pub type Log = Shared<Vec<Event>>;
 
 /// A device that records the requests and answers of another one.
 #[derive(Debug)]
@@ -83,67 +72,29 @@ impl Record {
     }
 }
 
-impl Device for Record {
-    fn blocks(&self) -> u64 {
-        self.inner.blocks()
+impl DeviceAround for Record {
+    fn inner(&self) -> &dyn Device {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Device {
+        self.inner.as_mut()
     }
 
     fn submit(&mut self, now: Time, io: Io) {
-        let Io { tag, op, fua, at, count, .. } = io;
-        let digest = digest(&io.data);
-        let event = Event::Submitted { at_ns: now, tag, op, fua, at, count, digest };
-        self.log.borrow_mut().push(event);
+        self.log.lend().push(Event::Submitted { at_ns: now, io: io.clone() });
         self.inner.submit(now, io);
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
         let before = done.len();
         self.inner.reap(now, done);
-        let mut log = self.log.borrow_mut();
-        for one in &done[before..] {
-            let outcome = one.outcome.as_ref().map(digest).map_err(|&error| error);
-            log.push(Event::Completed { at_ns: now, tag: one.tag, outcome });
-        }
-    }
-
-    fn next_event(&self) -> Option<Time> {
-        self.inner.next_event()
-    }
-
-    fn volatile(&self) -> bool {
-        self.inner.volatile()
-    }
-
-    fn status(&self) -> &dyn DeviceStatus {
-        self
-    }
-
-    fn mechanical(&self) -> Option<&dyn Mechanical> {
-        Some(self)
-    }
-}
-
-impl Mechanical for Record {
-    fn arm(&self) -> Option<&dyn Arm> {
-        self.inner.arm()
-    }
-
-    fn head(&self, now: Time) -> Option<Head> {
-        self.inner.head(now)
-    }
-}
-
-impl DeviceStatus for Record {
-    fn has_copies(&self) -> bool {
-        self.inner.status().has_copies()
-    }
-
-    fn takes_parts(&self) -> bool {
-        self.inner.status().takes_parts()
-    }
-
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        self.inner.status().accounts(each);
+        let answer = |one: &Done| Event::Completed {
+            at_ns: now,
+            tag: one.tag,
+            outcome: one.outcome.clone(),
+        };
+        self.log.lend().extend(done[before..].iter().map(answer));
     }
 }
 
@@ -169,17 +120,17 @@ mod tests {
     #[test]
     fn requests_and_answers_are_taken_down() {
         let (mut device, log) = Record::new(Box::new(Ram::new(Box::new(Cells::new(4)))));
+        let device: &mut dyn Device = &mut device;
         let data = Data::stamp(2, 0, 1);
         device.submit(5, Io::write(1, 2, data.clone()));
         device.submit(5, Io::read(2, 2, 2));
         device.submit(5, Io::read(3, 3, 2));
         let mut done = Vec::new();
         device.reap(9, &mut done);
-        let log = log.borrow();
+        let log = log.lend();
         assert_eq!(log.len(), 6);
-        let sum = digest(&data);
-        assert!(matches!(log[0], Event::Submitted { at_ns: 5, digest, .. } if digest == sum));
-        assert_eq!(log[4], Event::Completed { at_ns: 9, tag: 2, outcome: Ok(sum) });
+        assert_eq!(log[0], Event::Submitted { at_ns: 5, io: Io::write(1, 2, data.clone()) });
+        assert_eq!(log[4], Event::Completed { at_ns: 9, tag: 2, outcome: Ok(data.clone()) });
         assert!(log[5].to_string().contains("outside the device"), "{}", log[5]);
     }
 }

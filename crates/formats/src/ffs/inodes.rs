@@ -3,14 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ffs::fields::u64_at;
-use crate::ffs::geometry::Place;
-use crate::ffs::inode::{INODE_BYTES, Inode, offset};
-use crate::ffs::piece::Piece;
+use crate::ffs::calls::piece::Piece;
+use crate::ffs::ondisk::fields::u64_at;
+use crate::ffs::ondisk::geometry::Place;
+use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::volume::Volume;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{Attr, Errno, FileKind, Ino};
-use seekless_fs::policy::planted::{self, Bug};
 use seekless_fs::tx::{Field, Freed, Need, PageKind, Role, Stop, Tx, Why};
 use smallvec::SmallVec;
 
@@ -119,7 +119,7 @@ pub fn lowered(
     (ino, old): (Ino, u16),
     (dir, name): (Ino, Field),
 ) -> Result<(), Stop> {
-    if planted::is(Bug::LinkDroppedAtOnce) {
+    if planted(PlantedBug::LinkDroppedAtOnce) {
         return Ok(());
     }
     let mut needs: SmallVec<[Need; 2]> = SmallVec::new();
@@ -134,7 +134,7 @@ pub fn lowered(
 /// # Errors
 /// [`Errno::Stale`] if there is no such inode; those of [`Tx::page`].
 pub fn body(tx: &mut dyn Tx, vol: &Volume, dir: Ino) -> Result<Option<Need>, Stop> {
-    if !vol.is_unsettled(dir) || planted::is(Bug::BodyLate) {
+    if !vol.is_unsettled(dir) || planted(PlantedBug::BodyLate) {
         return Ok(None);
     }
     let number = vol.number(dir)?;

@@ -1,9 +1,9 @@
 //! FFS as an entry of the registry of formats.
 
-use super::check::finding::{Finding, Findings};
-use super::personality::Ffs;
-use super::repair::RepairReport;
-use super::store::load;
+use super::calls::personality::Ffs;
+use super::offline::check::finding::{Finding, Findings};
+use super::offline::repair::RepairReport;
+use super::offline::store::load;
 use crate::error::FsError;
 use crate::kind::{KindDescriptor, MountedFs};
 use crate::report::{self, Checked, Nature, Repaired, Severity};

@@ -33,7 +33,7 @@ mod space;
 mod tests;
 mod walk;
 
-use crate::ffs::geometry::Geometry;
+use crate::ffs::ondisk::geometry::Geometry;
 use crate::ffs::volume::Volume;
 use marks::{Marks, Names};
 use seekless_fs::call::Ino;

@@ -6,9 +6,9 @@
 //! succeeded) and [`Volume::roll_back`] (it stopped, for whatever reason).
 
 use crate::error::FsError;
-use crate::ffs::format::{Optimisation, Superblock};
-use crate::ffs::geometry::Geometry;
-use crate::ffs::paths::Paths;
+use crate::ffs::names::paths::Paths;
+use crate::ffs::ondisk::format::{Optimisation, Superblock};
+use crate::ffs::ondisk::geometry::Geometry;
 use crate::ffs::reclaim::Reclaim;
 use crate::tree::index::Names;
 use seekless_fs::call::{Errno, Ino};
@@ -139,7 +139,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume of which no group is loaded yet; [`crate::ffs::alloc::group::load`] loads one.
+    /// A volume of which no group is loaded yet; [`crate::ffs::space::alloc::group::load`] loads one.
     ///
     /// # Errors
     /// [`FsError::Damaged`] if the sizes contradict each other.

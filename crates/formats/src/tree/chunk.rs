@@ -21,7 +21,7 @@ pub struct Entry<'a> {
     pub length: usize,
     /// Number of the inode; 0 if the entry is free.
     pub ino: u32,
-    /// The type byte, as in [`crate::ffs::entries`].
+    /// The type byte, as in [`crate::ffs::ondisk::entries`].
     pub kind: u8,
     /// The name.
     pub name: &'a [u8],

@@ -11,6 +11,7 @@ use seekless_engine::io::{Done, Io, IoError};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::{SECONDS, Time};
 use seekless_formats::ffs::{self, Ffs, check, mkfs};
 use seekless_formats::{MkfsOptions, MountOptions};
@@ -21,15 +22,13 @@ use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::{FileSystem, FsCx};
 use seekless_fs_model::script::{Bindings, Kind, Script, Shape};
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::slice::from_mut;
 
 const BLOCKS: u64 = 2048;
 
 /// A volume that hands its requests to the test and answers none.
 #[derive(Debug)]
-struct Outside(Rc<RefCell<Vec<Io>>>);
+struct Outside(Shared<Vec<Io>>);
 
 impl Layer for Outside {
     fn blocks(&self) -> u64 {
@@ -37,7 +36,7 @@ impl Layer for Outside {
     }
 
     fn submit(&mut self, io: Io, _cx: &mut Cx<'_>) {
-        self.0.borrow_mut().push(io);
+        self.0.lend().push(io);
     }
 
     fn complete(&mut self, _port: Port, _done: Done, _cx: &mut Cx<'_>) {}
@@ -87,8 +86,8 @@ enum Event {
 
 struct World {
     fs: Ffs,
-    cells: Rc<RefCell<Cells>>,
-    sent: Rc<RefCell<Vec<Io>>>,
+    cells: Shared<Cells>,
+    sent: Shared<Vec<Io>>,
     node: Node,
     in_flight: Vec<Io>,
     bindings: Bindings,
@@ -98,9 +97,9 @@ struct World {
     events: Vec<Event>,
 }
 
-fn outside() -> (Rc<RefCell<Vec<Io>>>, Node) {
-    let sent = Rc::default();
-    (Rc::clone(&sent), Node::new(Box::new(Outside(sent)), vec![], 1))
+fn outside() -> (Shared<Vec<Io>>, Node) {
+    let sent = Shared::default();
+    (sent.clone(), Node::new(Box::new(Outside(sent)), vec![], 1))
 }
 
 impl World {
@@ -122,7 +121,7 @@ impl World {
         let (sent, node) = outside();
         World {
             fs,
-            cells: Rc::new(RefCell::new(cells)),
+            cells: Shared::new(cells),
             sent,
             node,
             in_flight: Vec::new(),
@@ -134,11 +133,11 @@ impl World {
     }
 
     fn fork(&mut self) -> World {
-        let cells = self.cells.borrow_mut().clone();
-        self.fork_over(Rc::new(RefCell::new(cells)))
+        let cells = self.cells.lend().clone();
+        self.fork_over(Shared::new(cells))
     }
 
-    fn fork_over(&mut self, cells: Rc<RefCell<Cells>>) -> World {
+    fn fork_over(&mut self, cells: Shared<Cells>) -> World {
         let (sent, node) = outside();
         World {
             fs: self.fs.fork(),
@@ -159,7 +158,7 @@ impl World {
         let mut cx = FsCx { below: &mut below, replies: &mut replies };
         run(&mut self.fs, &mut cx);
         self.fs.pump(&mut cx);
-        for io in self.sent.borrow_mut().drain(..) {
+        for io in self.sent.lend().drain(..) {
             self.events.push(Event::Request(io.clone()));
             self.in_flight.push(io);
         }
@@ -181,7 +180,7 @@ impl World {
             Step::Answer(_) if self.in_flight.is_empty() => self.with_fs(|_, _| {}),
             Step::Answer(which) => {
                 let io = self.in_flight.remove(*which as usize % self.in_flight.len());
-                let data = carry_out(&mut *self.cells.borrow_mut(), &io);
+                let data = carry_out(&mut *self.cells.lend(), &io);
                 self.with_fs(|fs, cx| fs.complete(0, Done::new(io.tag, data), cx));
             }
             Step::Pass(span) => {
@@ -198,7 +197,7 @@ impl World {
             assert!(!self.in_flight.is_empty(), "the unmount waits for something");
             self.step(&Step::Answer(0));
         }
-        let cells = self.cells.borrow_mut().clone();
+        let cells = self.cells.lend().clone();
         let mut node = Plain::node(Box::new(Ram::new(Box::new(cells))));
         let findings = check(&mut NodeDisk::new(&mut node, &mut 0)).expect("a superblock");
         assert!(findings.is_clean(), "{findings:#?}");
@@ -292,7 +291,10 @@ fn forks_of_mixed_work_go_on() {
 fn a_volume_that_forks_share_is_noticed() {
     let (steps, other) = (steps(Kind::Mixed, 1), steps(Kind::Mixed, 101));
     let world = || World::new(PolicyKind::Async, (4096, 1024), 128 << 10);
-    let shared = |world: &mut World| world.fork_over(Rc::clone(&world.cells));
+    let shared = |world: &mut World| {
+        let cells = world.cells.clone();
+        world.fork_over(cells)
+    };
     let seen = std::panic::catch_unwind(|| compare(world, shared, &steps, &other));
     assert!(!matches!(seen, Ok(Ok(()))), "two file systems wrote to one volume");
 }

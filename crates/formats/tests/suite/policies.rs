@@ -62,8 +62,8 @@ fn images_that_do_not_name_a_policy_ask_for_a_check() {
     mounted(&mut cells, PolicyKind::Async).expect("clean");
     let mut superblock = load(&mut MediumDisk(&mut cells)).expect("it is whole").superblock;
     superblock.mounted_with = None;
-    let block = superblock.encode(seekless_formats::ffs::format::SUPERBLOCK_AT, 9);
-    let at = seekless_formats::ffs::format::SUPERBLOCK_AT / 4096;
+    let block = superblock.encode(seekless_formats::ffs::ondisk::format::SUPERBLOCK_AT, 9);
+    let at = seekless_formats::ffs::ondisk::format::SUPERBLOCK_AT / 4096;
     use seekless_engine::disk::Disk as _;
     let written = MediumDisk(&mut cells).write(at, seekless_engine::data::Data::bytes(block));
     assert_eq!(written, Ok(()));

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::io::Op;
+use seekless_engine::io::{Io, Op};
 use seekless_engine::middleware::record::{Event, Log, Record};
 use seekless_engine::node::Node;
 use seekless_formats::ffs::{self, Ffs, mkfs};
@@ -61,7 +61,7 @@ fn world(read_ahead_bytes: u32) -> World {
     assert_eq!(stopped, Ok(()));
     let mut files = mount(node, now, read_ahead_bytes);
     let handle = open(&mut files, attr.ino);
-    log.borrow_mut().clear();
+    log.lend().clear();
     let mut world = World { files, log, handle, base: 0 };
     let last = world.read(BLOCKS - 1, 1).pop().expect("it is not in the cache");
     world.base = last.start - (BLOCKS - 1);
@@ -80,8 +80,8 @@ impl World {
         }
         self.files.idle(0);
         let mut reads = Vec::new();
-        for event in self.log.borrow_mut().drain(..) {
-            if let Event::Submitted { op: Op::Read, at, count, .. } = event {
+        for event in self.log.lend().drain(..) {
+            if let Event::Submitted { io: Io { op: Op::Read, at, count, .. }, .. } = event {
                 let at = (at / 2) - self.base;
                 reads.push(at..at + u64::from(count) / 2);
             }
@@ -144,7 +144,7 @@ fn two_handles_do_not_disturb_each_other() {
         panic!("it is there")
     };
     let second = open(&mut world.files, attr.ino);
-    world.log.borrow_mut().clear();
+    world.log.lend().clear();
     for index in 0..20 {
         world.handle = first;
         let reads = world.read(index, 1);

@@ -9,10 +9,10 @@ use super::failure::Lost;
 use super::page::Mask;
 use super::{CallKey, Core, Ordering, Sent};
 use crate::policy::guard::Manifest;
-use crate::policy::planted::{self, Bug};
 use crate::tx::BlockNo;
 use seekless_engine::client::Below;
 use seekless_engine::io::{Io, IoError};
+use seekless_engine::planted::{PlantedBug, planted};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Epochs, and calls that wait for their end.
@@ -255,7 +255,9 @@ impl Core {
     pub(crate) fn brought(&mut self, manifest: Manifest) {
         match self.options.ordering {
             Ordering::Completion | Ordering::Trusted => self.policy.settled(manifest),
-            Ordering::Flush if planted::is(Bug::FactAtCompletion) => self.policy.settled(manifest),
+            Ordering::Flush if planted(PlantedBug::FactAtCompletion) => {
+                self.policy.settled(manifest)
+            }
             Ordering::Flush => self.barriers.brought.append(manifest),
         }
     }

@@ -9,10 +9,10 @@ use super::pending::{Durable, Pending, Work};
 use super::personality::Personality;
 use crate::call::Answer;
 use crate::core::CallKey;
-use crate::policy::planted::{self, Bug};
 use crate::system::FsCx;
 use crate::tx::{BlockNo, Field, PageKind};
 use seekless_engine::io::IoError;
+use seekless_engine::planted::{PlantedBug, planted};
 
 /// Rounds of one call at most. Each makes some change durable that others wait for, and no change
 /// waits for a younger one; a call that exceeds this is a defect of the policy.
@@ -26,7 +26,7 @@ impl<P: Personality> Mounted<P> {
         mut durable: Durable<P::Mark>,
         cx: &mut FsCx<'_, '_>,
     ) {
-        if planted::is(Bug::AckBeforeDurable) && !pending.again {
+        if planted(PlantedBug::AckBeforeDurable) && !pending.again {
             let answer = pending.answer.take().unwrap_or(Answer::Done);
             return self.end(pending, Ok(answer), cx);
         }

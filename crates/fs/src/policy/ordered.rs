@@ -6,10 +6,10 @@
 //! from the inodes, and the end of a file may hold what its blocks held before.
 
 use super::guard::{Guards, Keeps, Manifest};
-use super::planted::{self, Bug};
 use super::{Policy, PolicyKind, Rule, Settle};
 use crate::core::page::{Mask, Page};
 use crate::tx::{BlockNo, Deferred, Field, Freed, Need, Role, Why};
+use seekless_engine::planted::{PlantedBug, planted};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +71,8 @@ impl Ordered {
     /// True if the policy waits for such a need.
     fn waits_for(&self, need: &Need, hidden: &BTreeMap<Field, u64>) -> bool {
         match need.why {
-            Why::Data if planted::is(Bug::PointerBeforeData) => false,
-            Why::Content if planted::is(Bug::PointerBeforeContent) => false,
+            Why::Data if planted(PlantedBug::PointerBeforeData) => false,
+            Why::Content if planted(PlantedBug::PointerBeforeContent) => false,
             Why::Bits | Why::Data => self.kind == PolicyKind::Soft,
             Why::Content | Why::Link => true,
             Why::Removal => !self.never_shown(need.field, hidden),
@@ -89,7 +89,7 @@ impl Ordered {
             if let Some(content) = content {
                 frees.contents.push((content, !never_shown));
             }
-            if never_shown || planted::is(Bug::FreedAtOnce) {
+            if never_shown || planted(PlantedBug::FreedAtOnce) {
                 frees.now.push(what);
             } else {
                 frees.later.push(what);
@@ -108,7 +108,7 @@ impl Ordered {
         // An indirect block comes behind what it leads to, and is what waits for that.
         for (content, shown) in contents.into_iter().rev() {
             let wanted = self.awaited || self.guards.is_needed(content);
-            if !shown || !wanted || planted::is(Bug::ContentForgottenEarly) {
+            if !shown || !wanted || planted(PlantedBug::ContentForgottenEarly) {
                 self.guards.forget(content);
                 forgotten.push(content);
             }
@@ -117,7 +117,7 @@ impl Ordered {
 
     fn guard(&mut self, rule: &Rule, hidden: &BTreeMap<Field, u64>) {
         let Rule::Guard { olds, needs, role } = rule else { return };
-        if *role == Role::Grows && planted::is(Bug::SizeNotRolledBack) {
+        if *role == Role::Grows && planted(PlantedBug::SizeNotRolledBack) {
             return;
         }
         let changes: SmallVec<[(Field, &[u8]); 4]> =

@@ -1,7 +1,7 @@
 //! Cuts the power of a simulated disk at each of its writes, and looks at what is left.
 //!
 //! A script makes, renames and removes files over FFS on a mechanical disk without a write cache.
-//! The disk completes its writes in an order of its own, and a [`tape`] records it. A crash state
+//! The disk completes its writes in an order of its own, and a [`tape`] says which it was. A crash state
 //! is what the first writes leave, with and without the first half of the sectors of the next one:
 //! a disk writes sectors in order, each whole or not at all. Each state is checked, repaired where
 //! the policy asks for that, mounted, and compared with the calls that were answered by then
@@ -18,11 +18,13 @@ use super::driver::{Answered, FilesDriver, FilesError, Program};
 use crate::sim::Target;
 use look::Seen;
 use script::{Actor, History, Name};
+use seekless_crash::tear::apply;
 use seekless_engine::device::Device;
-use seekless_engine::device::medium::{Cells, Medium};
+use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::io::{IoError, Part};
-use seekless_engine::units::{BLOCK_SECTORS, SECONDS, Time};
+use seekless_engine::io::IoError;
+use seekless_engine::middleware::record::Record;
+use seekless_engine::units::{SECONDS, Time};
 use seekless_formats::Kind;
 use seekless_formats::{FsError, MkfsOptions, MountOptions, Severity};
 use seekless_fs::block::disk::NodeDisk;
@@ -32,7 +34,7 @@ use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use tape::{Tape, Wrote};
+use tape::{Wrote, completed_writes};
 
 /// Blocks of the volume: 16 MiB, so that space is used again.
 const BLOCKS: u64 = 4096;
@@ -117,11 +119,11 @@ pub fn run(target: &Target, options: &CrashOptions) -> Result<CrashReport, Crash
             look(&cells, now, (options.file_system, options.policy), &history, &mut report);
             if let Some(half) = write.half() {
                 let mut torn = cells.clone();
-                half.carry_out(&mut torn).map_err(CrashError::Memory)?;
+                apply(&mut torn, &write.write, &half);
                 look(&torn, now, (options.file_system, options.policy), &history, &mut report);
             }
         }
-        write.carry_out(&mut cells).map_err(CrashError::Memory)?;
+        write.write.write_to(&mut cells).map_err(CrashError::Memory)?;
     }
     look(&cells, Time::MAX, (options.file_system, options.policy), &history, &mut report);
     report.damage.sort();
@@ -134,8 +136,8 @@ fn record(
     options: &CrashOptions,
 ) -> Result<(Vec<Wrote>, usize, History), CrashError> {
     let device: Box<dyn Device> = target.device(Box::new(Cells::new(BLOCKS)));
-    let (tape, writes) = Tape::new(device);
-    let node = Plain::node(Box::new(tape));
+    let (device, log) = Record::new(device);
+    let node = Plain::node(Box::new(device));
     let core = CoreOptions { ordering: Ordering::Completion, ..CoreOptions::default() };
     let mount = MountOptions { core, policy: options.policy, now: 0 };
     let mkfs = MkfsOptions { id: u128::from(options.seed), ..options.mkfs.clone() };
@@ -143,7 +145,7 @@ fn record(
         (options.file_system.mkfs)(disk, &mkfs)?;
         (options.file_system.mount)(disk, &mount)
     })?;
-    let first = writes.borrow().len();
+    let first = completed_writes(&log.lend()).len();
     let mut actor = Actor::new(options.rounds, options.seed);
     let mut failed = None;
     driver.run(&mut [&mut actor as &mut dyn Program], |answered: Answered<'_>| {
@@ -155,7 +157,7 @@ fn record(
         return Err(CrashError::Call(errno));
     }
     driver.idle(REST)?;
-    let writes = writes.borrow().clone();
+    let writes = completed_writes(&log.lend());
     Ok((writes, first, actor.history()))
 }
 
@@ -227,22 +229,4 @@ fn judge_names(seen: &Seen, now: Time, history: &History, report: &mut CrashRepo
     let left = |names: &BTreeSet<Name>| names.iter().filter(|name| back(name)).count();
     report.both_names += u64::from(renamed.values().any(|names| left(names) > 1));
     report.neither_name += u64::from(renamed.values().any(|names| left(names) == 0));
-}
-
-impl Wrote {
-    /// The first half of its sectors, if it has several.
-    fn half(&self) -> Option<Wrote> {
-        let sectors = self.data.blocks() * BLOCK_SECTORS as u32;
-        let all = self.part.unwrap_or(Part { first: 0, sectors });
-        let half = Part { sectors: all.sectors / 2, ..all };
-        let data = self.data.slice(0, half.end().div_ceil(BLOCK_SECTORS as u32));
-        (half.sectors > 0).then_some(Wrote { data, part: Some(half), ..*self })
-    }
-
-    fn carry_out(&self, cells: &mut Cells) -> Result<(), IoError> {
-        match self.part {
-            Some(part) => cells.write_part(self.at, &self.data, part),
-            None => cells.write(self.at, &self.data),
-        }
-    }
 }

@@ -1,10 +1,10 @@
 //! One lock over a whole volume, as the driver of paper 002 has one over its cache (claim D26): a
 //! request takes it when it comes to the head of a queue, and keeps it until it is answered.
 
-use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
+use seekless_engine::io::{Io, Tag};
+use seekless_engine::layer::{Cx, Layer};
+use seekless_engine::middleware::LayerAround;
 use seekless_engine::node::Node;
-use seekless_engine::units::Time;
 use std::collections::VecDeque;
 
 /// A node whose requests take the lock one after the other, in the order in which they came.
@@ -43,9 +43,17 @@ impl Lock {
     }
 }
 
-impl Layer for Lock {
-    fn blocks(&self) -> u64 {
-        self.inner.blocks()
+impl LayerAround for Lock {
+    fn inner(&self) -> &dyn Layer {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Layer {
+        self.inner.as_mut()
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>, event: impl FnOnce(&mut dyn Layer, &mut Cx<'_>)) {
+        self.with(cx, event);
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
@@ -57,38 +65,14 @@ impl Layer for Lock {
         self.with(cx, |inner, cx| inner.submit(io, cx));
     }
 
-    fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>) {
-        self.with(cx, |inner, cx| inner.complete(port, done, cx));
-    }
-
     fn pump(&mut self, cx: &mut Cx<'_>) {
         // A request that took the lock meanwhile needs a pump of its own.
         while self.with(cx, |inner, cx| inner.pump(cx)) {}
     }
 
-    fn deadline(&self) -> Option<Time> {
-        self.inner.deadline()
-    }
-
     fn stop(&mut self, cx: &mut Cx<'_>) {
         debug_assert!(self.waiting.is_empty(), "a client stops a volume when it has its answers");
         self.inner.stop(cx);
-    }
-
-    fn stopped(&self) -> bool {
-        self.inner.stopped()
-    }
-
-    fn failed(&self) -> Option<IoError> {
-        self.inner.failed()
-    }
-
-    fn status(&self) -> &dyn Status {
-        self.inner.status()
-    }
-
-    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
-        self.inner.transactions()
     }
 }
 
@@ -96,7 +80,9 @@ impl Layer for Lock {
 mod tests {
     use super::*;
     use seekless_engine::data::Data;
-    use seekless_engine::units::MILLIS;
+    use seekless_engine::io::{Done, IoError};
+    use seekless_engine::layer::{Port, Status};
+    use seekless_engine::units::{MILLIS, Time};
 
     /// Answers each request as many milliseconds after its submission as its block says, and those
     /// for block 0 as it gets them.

@@ -8,7 +8,7 @@ use super::report::{Counters, FilesReport, PhaseReport, Tally, Times};
 use super::steps::Step;
 use super::trust::trust;
 use super::user::{User, Wrong};
-use super::watch::{self, Seen, Shared};
+use super::watch::{self, Seen, SharedSeen};
 use crate::sim::{Clock, DEFAULT_UTILISATION, Target};
 use seekless_engine::account::Account;
 use seekless_engine::layout::LayoutError;
@@ -154,7 +154,7 @@ struct World<'o> {
     driver: Option<FilesDriver<Box<dyn MountedFs>>>,
     users: Vec<User>,
     /// The requests to the volume.
-    seen: Shared,
+    seen: SharedSeen,
 }
 
 /// Counters before a phase.

@@ -3,10 +3,10 @@
 //! system has promised.
 
 use seekless_engine::data::Data;
-use seekless_engine::io::{Done, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
+use seekless_engine::io::{Done, Io, Op, Tag};
+use seekless_engine::layer::{Cx, Layer};
+use seekless_engine::middleware::LayerAround;
 use seekless_engine::node::Node;
-use seekless_engine::units::Time;
 
 /// A node that is trusted.
 pub(super) fn trust(node: Node) -> Node {
@@ -20,9 +20,13 @@ struct Trust {
     flushes: Vec<Tag>,
 }
 
-impl Layer for Trust {
-    fn blocks(&self) -> u64 {
-        self.inner.blocks()
+impl LayerAround for Trust {
+    fn inner(&self) -> &dyn Layer {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Layer {
+        self.inner.as_mut()
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
@@ -32,39 +36,11 @@ impl Layer for Trust {
         }
     }
 
-    fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>) {
-        self.inner.complete(port, done, cx);
-    }
-
     fn pump(&mut self, cx: &mut Cx<'_>) {
         for tag in self.flushes.drain(..) {
             cx.answer(Done::new(tag, Ok(Data::none())));
         }
         self.inner.pump(cx);
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        self.inner.deadline()
-    }
-
-    fn stop(&mut self, cx: &mut Cx<'_>) {
-        self.inner.stop(cx);
-    }
-
-    fn stopped(&self) -> bool {
-        self.inner.stopped()
-    }
-
-    fn failed(&self) -> Option<IoError> {
-        self.inner.failed()
-    }
-
-    fn status(&self) -> &dyn Status {
-        self.inner.status()
-    }
-
-    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
-        self.inner.transactions()
     }
 }
 
@@ -72,6 +48,7 @@ impl Layer for Trust {
 mod tests {
     use super::*;
     use seekless_engine::options::Options;
+    use seekless_engine::units::Time;
     use seekless_layouts::Kind;
 
     /// When a write and a flush behind it are answered over a disk caching disk, in nanoseconds.

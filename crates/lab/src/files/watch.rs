@@ -6,14 +6,14 @@
 //! operating system sees it.
 
 use crate::histogram::{Latencies, LatencyMs};
-use seekless_engine::io::{Done, Io, IoError, Op, Purpose, Tag};
-use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
+use seekless_engine::io::{Io, Op, Purpose, Tag};
+use seekless_engine::layer::{Cx, Layer};
+use seekless_engine::middleware::LayerAround;
 use seekless_engine::node::Node;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES, Time};
 use serde::Serialize;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// Response times for which reports show the share of shorter ones, in milliseconds.
 const BOUNDS_MS: [f64; 7] = [1.0, 5.0, 10.0, 25.0, 50.0, 150.0, 1500.0];
@@ -90,19 +90,19 @@ pub struct Responses {
 }
 
 /// The counts, shared by the layer and the run that reads them.
-pub(super) type Shared = Rc<RefCell<Seen>>;
+pub(super) type SharedSeen = Shared<Seen>;
 
 /// A node whose requests are counted, and the counts.
-pub(super) fn watch(node: Node) -> (Node, Shared) {
-    let seen = Shared::default();
-    let shared = Rc::clone(&seen);
+pub(super) fn watch(node: Node) -> (Node, SharedSeen) {
+    let seen = SharedSeen::default();
+    let shared = seen.clone();
     let wrap = |inner| Box::new(Watch { inner, sent: BTreeMap::new(), seen: shared }) as _;
     (node.with_layer(wrap), seen)
 }
 
 /// The counts since they were last taken.
-pub(super) fn take(seen: &Shared) -> Seen {
-    std::mem::take(&mut seen.borrow_mut())
+pub(super) fn take(seen: &SharedSeen) -> Seen {
+    std::mem::take(&mut *seen.lend())
 }
 
 impl Seen {
@@ -170,26 +170,28 @@ fn name((purpose, op, durable): Cause) -> String {
 struct Watch {
     inner: Box<dyn Layer>,
     sent: BTreeMap<Tag, Sent>,
-    seen: Shared,
+    seen: SharedSeen,
 }
 
-impl Watch {
-    /// Runs the layer, then counts what it has answered.
-    fn with(&mut self, cx: &mut Cx<'_>, run: impl FnOnce(&mut dyn Layer, &mut Cx<'_>)) {
+impl LayerAround for Watch {
+    fn inner(&self) -> &dyn Layer {
+        self.inner.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Layer {
+        self.inner.as_mut()
+    }
+
+    /// Counts what the layer has answered.
+    fn run(&mut self, cx: &mut Cx<'_>, event: impl FnOnce(&mut dyn Layer, &mut Cx<'_>)) {
         let before = cx.above.len();
-        run(self.inner.as_mut(), cx);
+        event(self.inner.as_mut(), cx);
         for done in &cx.above[before..] {
             // A transaction is none of the requests that are counted.
             if let Some(sent) = self.sent.remove(&done.tag) {
-                self.seen.borrow_mut().record(&sent, cx.now);
+                self.seen.lend().record(&sent, cx.now);
             }
         }
-    }
-}
-
-impl Layer for Watch {
-    fn blocks(&self) -> u64 {
-        self.inner.blocks()
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
@@ -199,39 +201,7 @@ impl Layer for Watch {
         };
         let cause = (io.purpose, io.op, io.fua && io.op != Op::Read);
         self.sent.insert(io.tag, Sent { cause, bytes, at: cx.now });
-        self.with(cx, |inner, cx| inner.submit(io, cx));
-    }
-
-    fn complete(&mut self, port: Port, done: Done, cx: &mut Cx<'_>) {
-        self.with(cx, |inner, cx| inner.complete(port, done, cx));
-    }
-
-    fn pump(&mut self, cx: &mut Cx<'_>) {
-        self.with(cx, |inner, cx| inner.pump(cx));
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        self.inner.deadline()
-    }
-
-    fn stop(&mut self, cx: &mut Cx<'_>) {
-        self.with(cx, |inner, cx| inner.stop(cx));
-    }
-
-    fn stopped(&self) -> bool {
-        self.inner.stopped()
-    }
-
-    fn failed(&self) -> Option<IoError> {
-        self.inner.failed()
-    }
-
-    fn status(&self) -> &dyn Status {
-        self.inner.status()
-    }
-
-    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
-        self.inner.transactions()
+        self.run(cx, |inner, cx| inner.submit(io, cx));
     }
 }
 
@@ -240,6 +210,8 @@ mod tests {
     use super::*;
     use seekless_engine::data::Data;
     use seekless_engine::io::Part;
+    use seekless_engine::io::{Done, IoError};
+    use seekless_engine::layer::{Port, Status};
     use seekless_engine::units::MILLIS;
 
     /// A layer that answers each request when it is pumped at or after the time of its block.

@@ -14,10 +14,11 @@ use seekless_engine::layout::{FormatOptions, MountOptions};
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared;
 use seekless_engine::units::{MILLIS, SECONDS, Time};
 use seekless_layouts::dcd::{Caching, Order, Shape};
 use seekless_layouts::{Kind, dcd};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 const BLOCKS: u64 = 20_000;
@@ -95,7 +96,7 @@ fn a_power_cut_costs_what_came_home_in_the_last_second_at_most() {
         let layer = mount(&mut cells, order);
         let latency = Latency::InOrder(2 * MILLIS);
         let ram = VolatileRam::new(cells, true, latency, Rng::stream(1, "device"));
-        let slow = Seen(Rc::new(RefCell::new(ram)));
+        let slow = Seen(shared::Shared::new(ram));
         let mut node = Node::new(layer, vec![Box::new(slow.clone())], 1);
         let mut now = 0;
         fill(&mut node, &mut now, 1500);
@@ -103,7 +104,7 @@ fn a_power_cut_costs_what_came_home_in_the_last_second_at_most() {
         while before.last() != Some(&0) {
             node.idle(&mut now, step);
             before.push(dirty_in(&node.stats()));
-            let found = dirty(slow.0.borrow().durable());
+            let found = dirty(slow.0.lend().durable());
             // A record is due after a second, and takes a while to become durable.
             let index = before.len().checked_sub(1 + 12);
             let most = index.map_or(1500, |index| before[index]);
@@ -111,8 +112,8 @@ fn a_power_cut_costs_what_came_home_in_the_last_second_at_most() {
         }
         assert!(before.len() > 30, "{order}: {} steps are too few", before.len());
         node.idle(&mut now, step);
-        assert_eq!(dirty(slow.0.borrow().durable()), 0, "{order}");
-        holds(slow.0.borrow().durable(), 1500);
+        assert_eq!(dirty(slow.0.lend().durable()), 0, "{order}");
+        holds(slow.0.lend().durable(), 1500);
     }
 }
 

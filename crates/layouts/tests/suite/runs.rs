@@ -152,7 +152,7 @@ fn twice(kind: Kind, plan: &Plan, seed: u64) -> (Run, Counts) {
     let [mut one, mut two] = [(); 2].map(|()| Run::new(kind, plan.clone(), seed));
     one.run();
     two.run();
-    assert_eq!(*one.log.borrow(), *two.log.borrow(), "{kind} {plan:?} {seed}");
+    assert_eq!(*one.log.lend(), *two.log.lend(), "{kind} {plan:?} {seed}");
     assert_eq!(one.heard, two.heard, "{kind} {plan:?} {seed}");
     assert_eq!(one.now, two.now);
     assert_eq!(format!("{:?}", one.node), format!("{:?}", two.node));
@@ -169,7 +169,7 @@ fn another_seed_is_another_run() {
     let run = |seed| {
         let mut run = Run::new(Kind::VLOG, Plan::default(), seed);
         run.run();
-        run.log.borrow().clone()
+        run.log.lend().clone()
     };
     assert_ne!(run(1), run(2));
 }

@@ -174,7 +174,7 @@ impl Oracle for BlockOracle {
                 let data = match content {
                     Content::Fresh => fresh(at, count, operation),
                     Content::Zeros => Data::zeros(count),
-                    Content::Copies(choice) => copies(&machine.borrow(), count, choice),
+                    Content::Copies(choice) => copies(&machine.lend(), count, choice),
                 };
                 self.write(to, at, data, content == Content::Fresh, fua);
             }

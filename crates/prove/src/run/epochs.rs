@@ -15,10 +15,9 @@ use seekless_engine::arm::Arm;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::layout::MountOptions;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::MICROS;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 impl<S: Subject> Run<S> {
     /// Ends an epoch, by a clean shutdown or not, and begins the next; false if there can be none.
@@ -31,7 +30,7 @@ impl<S: Subject> Run<S> {
         if self.found.is_some() {
             return false;
         }
-        let moment = self.machine.borrow().moment();
+        let moment = self.machine.lend().moment();
         let mut rng = self.rng_of(moment.event, "crash");
         // A clean shutdown leaves nothing to chance unless the volume refused to write.
         let mut states = choose(&moment, false, &mut rng);
@@ -54,7 +53,7 @@ impl<S: Subject> Run<S> {
         }
         match self.checker.content_of(media.clone(), &mut self.oracle, rng, report) {
             Err(wrong) => {
-                let event = self.machine.borrow().events();
+                let event = self.machine.lend().events();
                 self.tell(event, wrong);
                 false
             }
@@ -64,7 +63,7 @@ impl<S: Subject> Run<S> {
                 let mut damage = self.checker.damage;
                 self.checker.begin();
                 self.epoch += 1;
-                self.events_before += self.machine.borrow().events();
+                self.events_before += self.machine.lend().events();
                 let seed = self.base ^ self.epoch.rotate_left(40);
                 if let Damage::Covered(device) = damage
                     && rng.chance(0.3)
@@ -90,7 +89,7 @@ pub(super) fn power_on<S: Subject>(
     damage: Damage,
     kind: DeviceKind,
     seed: u64,
-) -> (VolumeOf<S>, Rc<RefCell<Machine>>, BTreeSet<usize>) {
+) -> (VolumeOf<S>, Shared<Machine>, BTreeSet<usize>) {
     let mut rng = Rng::stream(seed, "life");
     let DeviceKind { contract, headed, slow_flushes } = kind;
     let arm = |medium: &Cells| headed.then(|| SmallArm::new(cells(medium), rng.chance(0.5)));

@@ -17,7 +17,7 @@ impl<S: Subject> Run<S> {
     pub(super) fn go_wrong(&mut self, fault: Fault, report: &mut ProveReport) {
         let port = self.port_of(fault);
         let damage = self.damage_by(fault, port);
-        let mut machine = self.machine.borrow_mut();
+        let mut machine = self.machine.lend();
         let ram = machine.device_mut(port);
         match fault {
             Fault::Write(after) => ram.faults_mut().fail_write_after(after),
@@ -47,7 +47,7 @@ impl<S: Subject> Run<S> {
         if !(together && matches!(fault, Fault::Unreadable(_))) {
             rng = Rng::stream(self.base ^ u64::from(self.operation), "fault");
         }
-        rng.below(self.machine.borrow().devices() as u64) as usize
+        rng.below(self.machine.lend().devices() as u64) as usize
     }
 
     /// What damage there is after a fault.
@@ -65,7 +65,7 @@ impl<S: Subject> Run<S> {
     }
 
     pub(super) fn heal(&mut self) {
-        let mut machine = self.machine.borrow_mut();
+        let mut machine = self.machine.lend();
         for port in 0..machine.devices() {
             *machine.device_mut(port).faults_mut().plan_mut() = Plan::default();
         }
@@ -73,7 +73,7 @@ impl<S: Subject> Run<S> {
 
     /// Devices of which a request has failed in this epoch.
     pub(super) fn failing(&self) -> BTreeSet<usize> {
-        let machine = self.machine.borrow();
+        let machine = self.machine.lend();
         let failed = |port: &usize| {
             let counts = machine.device(*port).faults().counts();
             counts.failed_writes + counts.full + counts.failed_flushes > 0
@@ -120,7 +120,7 @@ impl<S: Subject> Run<S> {
                 Ok(content) => content,
                 Err(Wrong { mut story, .. }) => {
                     story.insert(0, strike.to_string());
-                    let event = self.machine.borrow().events();
+                    let event = self.machine.lend().events();
                     return self.tell(event, Wrong { sort: Sort::Damage, story });
                 }
             };

@@ -128,7 +128,7 @@ fn rare_damage_happens_in_workloads() {
 #[cfg(debug_assertions)]
 #[test]
 fn an_fsync_that_promises_less_hides_a_bug() {
-    use seekless_fs::policy::planted::{Bug, with};
+    use seekless_engine::planted::{PlantedBug, with_bug};
     use seekless_prove::files::contract::table::Covers;
     const MOST_STATES: u64 = 20_000;
     let hunt = |rules: Rules| {
@@ -136,7 +136,7 @@ fn an_fsync_that_promises_less_hides_a_bug() {
             FileSubject::of(Kind::default(), PolicyKind::Async).expect("it has a contract");
         let options = ProveOptions::of(FileSubject { rules, ..subject });
         let options = ProveOptions { states: MOST_STATES, stop_at_first: true, ..options };
-        with(Some(Bug::AckBeforeDurable), || swept(&options)).violations.len()
+        with_bug(Some(PlantedBug::AckBeforeDurable), || swept(&options)).violations.len()
     };
     assert_eq!(hunt(Rules::Async), 1);
     let mut less = *Rules::Async.contract();

@@ -5,57 +5,58 @@
 #![allow(missing_docs)]
 
 use crate::hunters::{Hunt, Known, cheap, each, hunts};
-use seekless_fs::policy::planted::{Bug, with};
+use seekless_engine::planted::{PlantedBug, with_bug};
+use seekless_fs::policy::planted::policies;
 use seekless_prove::files::FileSubject;
 use seekless_prove::{ProveOptions, ProveReport, prove};
 
 const MOST_STATES: u64 = 300_000;
 /// Policy, bug, seed, and states until that seed finds the bug. A bug is listed if seed 1 needs
 /// more than 20,000 states. The seed is the cheapest of the three in `docs/proof.md`.
-const CHEAP: [(&str, Bug, u64, u64); 9] = [
-    ("sync", Bug::FreedAtOnce, 3, 3_885),
-    ("soft", Bug::BodyLate, 2, 4_096),
-    ("sync", Bug::FactOfOlderImage, 3, 3_034),
-    ("sync", Bug::FragmentMoveFreesOld, 2, 2_774),
-    ("sync", Bug::FactAtCompletion, 2, 2_512),
-    ("soft", Bug::MergedGuardedRemoval, 1, 101_531),
-    ("soft", Bug::GrowthForgetsNeeds, 3, 50_880),
-    ("soft", Bug::DirectoryBeforeLeavers, 1, 22_121),
-    ("soft", Bug::ReclaimForgetsNames, 3, 39_299),
+const CHEAP: [(&str, PlantedBug, u64, u64); 9] = [
+    ("sync", PlantedBug::FreedAtOnce, 3, 3_885),
+    ("soft", PlantedBug::BodyLate, 2, 4_096),
+    ("sync", PlantedBug::FactOfOlderImage, 3, 3_034),
+    ("sync", PlantedBug::FragmentMoveFreesOld, 2, 2_774),
+    ("sync", PlantedBug::FactAtCompletion, 2, 2_512),
+    ("soft", PlantedBug::MergedGuardedRemoval, 1, 101_531),
+    ("soft", PlantedBug::GrowthForgetsNeeds, 3, 50_880),
+    ("soft", PlantedBug::DirectoryBeforeLeavers, 1, 22_121),
+    ("soft", PlantedBug::ReclaimForgetsNames, 3, 39_299),
 ];
 
 fn no_clock() -> u64 {
     0
 }
 
-fn known(subject: FileSubject, bug: Bug) -> Option<Known> {
+fn known(subject: FileSubject, bug: PlantedBug) -> Option<Known> {
     let policy = subject.policy.name();
     let entry = CHEAP.iter().find(|entry| entry.0 == policy && entry.1 == bug);
     entry.map(|&(_, _, seed, states)| (seed, states))
 }
 
-fn hunt(bug: Option<Bug>, options: &ProveOptions<FileSubject>) -> ProveReport {
+fn hunt(bug: Option<PlantedBug>, options: &ProveOptions<FileSubject>) -> ProveReport {
     let options = ProveOptions { stop_at_first: true, ..options.clone() };
-    with(bug, || prove(&options, no_clock, &mut |_, _| {}))
+    with_bug(bug, || prove(&options, no_clock, &mut |_, _| {}))
 }
 
 /// Each bug in each policy that is proved and in which it can show.
-fn planted() -> Vec<(FileSubject, Bug)> {
-    let of = |bug: Bug| {
-        let shows = move |subject: &FileSubject| bug.policies().contains(&subject.policy);
+fn planted() -> Vec<(FileSubject, PlantedBug)> {
+    let of = |bug: PlantedBug| {
+        let shows = move |subject: &FileSubject| policies(bug).contains(&subject.policy);
         FileSubject::all().into_iter().filter(shows).map(move |subject| (subject, bug))
     };
-    Bug::ALL.into_iter().flat_map(of).collect()
+    PlantedBug::FILES.into_iter().flat_map(of).collect()
 }
 
 /// The lines of the table in `docs/proof.md`.
 #[test]
 fn every_planted_bug_is_found() {
     let planted = planted();
-    assert!(planted.len() > Bug::ALL.len(), "{planted:?}");
+    assert!(planted.len() > PlantedBug::FILES.len(), "{planted:?}");
     let listed = planted.iter().filter(|one| known(one.0, one.1).is_some()).count();
     assert_eq!(listed, CHEAP.len(), "an entry names no planted bug");
-    let of = |one: &(FileSubject, Bug)| hunts(known(one.0, one.1), MOST_STATES);
+    let of = |one: &(FileSubject, PlantedBug)| hunts(known(one.0, one.1), MOST_STATES);
     let tasks: Vec<_> =
         planted.iter().flat_map(|one| of(one).into_iter().map(|hunt| (*one, hunt))).collect();
     let found = each(&tasks, |&((subject, bug), Hunt { seed, states })| {

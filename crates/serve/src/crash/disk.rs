@@ -18,9 +18,8 @@ use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::{BlockNr, Time};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// Blocks that the cache holds unless told otherwise: 8 MiB, little enough to stay in the caches
 /// of the processor.
@@ -93,7 +92,7 @@ struct State {
 
 /// The device, as its server and its commands see it.
 #[derive(Clone, Debug)]
-pub struct Hub(Rc<RefCell<State>>);
+pub struct Hub(Shared<State>);
 
 /// The device, as the layer above sees it.
 #[derive(Debug)]
@@ -102,7 +101,7 @@ struct CrashDisk(Hub);
 impl Hub {
     /// A device over a store, with the power on and nothing armed.
     pub fn new(store: Store) -> Hub {
-        Hub(Rc::new(RefCell::new(State {
+        Hub(Shared::new(State {
             store,
             armed: Armed::default(),
             faults: Injector::default(),
@@ -121,7 +120,7 @@ impl Hub {
             stuck: Vec::new(),
             cuts: Vec::new(),
             noticed: 0,
-        })))
+        }))
     }
 
     /// The device for a node.
@@ -135,7 +134,7 @@ impl Hub {
     /// # Errors
     /// If one names blocks that the device does not have; then none is armed.
     pub fn arm(&self, faults: &[Fault]) -> Result<(), BadFault> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         let blocks = state.store.blocks();
         faults.iter().try_for_each(|fault| fault.fits(blocks))?;
         // What is drawn when it is armed is drawn by the seed that is armed with it.
@@ -149,7 +148,7 @@ impl Hub {
 
     /// Disarms everything; what was slow or stuck is answered. Seed and size of the cache stay.
     pub fn clear(&self) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         state.armed = Armed::default();
         *state.faults.plan_mut() = Plan::default();
         state.let_go();
@@ -158,7 +157,7 @@ impl Hub {
     /// Disarms what keeps requests waiting, and answers those that wait; the other faults stay.
     /// What waits has been carried out, so its answer is true.
     pub fn hurry(&self) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         state.armed.hurry();
         state.let_go();
     }
@@ -166,29 +165,29 @@ impl Hub {
     /// The faults that are armed, as they were given. Those that have struck for the only time or
     /// were replaced are not among them.
     pub fn armed(&self) -> Vec<Fault> {
-        self.0.borrow().armed.faults.clone()
+        self.0.lend().armed.faults.clone()
     }
 
     /// Cuts the power; without effect if it is off.
     pub fn cut(&self, cause: &str) {
-        self.0.borrow_mut().cut(cause);
+        self.0.lend().cut(cause);
     }
 
     /// Puts the power back on: the device is as the cut has left it.
     pub fn power_on(&self) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         state.power = true;
         state.ready.clear();
     }
 
     /// True unless the power has been cut.
     pub fn has_power(&self) -> bool {
-        self.0.borrow().power
+        self.0.lend().power
     }
 
     /// True once after each cut.
     pub fn notice_cut(&self) -> bool {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         let news = state.noticed < state.cuts.len();
         state.noticed = state.cuts.len();
         news
@@ -196,22 +195,22 @@ impl Hub {
 
     /// What happened so far.
     pub fn counts(&self) -> Counts {
-        self.0.borrow().counts()
+        self.0.lend().counts()
     }
 
     /// Writes in the cache.
     pub fn unflushed(&self) -> usize {
-        self.0.borrow().pending.len()
+        self.0.lend().pending.len()
     }
 
     /// The last power cut.
     pub fn last_cut(&self) -> Option<Cut> {
-        self.0.borrow().cuts.last().cloned()
+        self.0.lend().cuts.last().cloned()
     }
 
     /// When the next delayed answer is due.
     pub fn next_due(&self) -> Option<Time> {
-        self.0.borrow().delayed.iter().map(|(due, _)| *due).min()
+        self.0.lend().delayed.iter().map(|(due, _)| *due).min()
     }
 
     /// Writes everything out that is in the cache, for a clean shutdown.
@@ -219,7 +218,7 @@ impl Hub {
     /// # Errors
     /// What the medium reports.
     pub fn write_out(&self) -> Result<(), IoError> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         state.write_out();
         state.store.medium().sync()
     }
@@ -467,11 +466,11 @@ fn check_range(blocks: u64, at: BlockNr, count: u32) -> Result<(), IoError> {
 
 impl Device for CrashDisk {
     fn blocks(&self) -> u64 {
-        self.0.0.borrow().store.blocks()
+        self.0.0.lend().store.blocks()
     }
 
     fn submit(&mut self, now: Time, io: Io) {
-        let mut state = self.0.0.borrow_mut();
+        let mut state = self.0.0.lend();
         match check_range(state.store.blocks(), io.at, io.count) {
             Ok(()) => state.submit(now, io),
             Err(error) => state.answer(now, io.tag, Err(error)),
@@ -479,7 +478,7 @@ impl Device for CrashDisk {
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        let mut state = self.0.0.borrow_mut();
+        let mut state = self.0.0.lend();
         done.append(&mut state.ready);
         if !state.delayed.is_empty() {
             let mut due: Vec<(Time, Done)> =
@@ -492,7 +491,7 @@ impl Device for CrashDisk {
     /// Delayed answers are not told of: who waits for them asks [`Hub::next_due`], so that others
     /// are not kept waiting.
     fn next_event(&self) -> Option<Time> {
-        let state = self.0.0.borrow();
+        let state = self.0.0.lend();
         (!state.ready.is_empty()).then_some(state.ready_at)
     }
 
@@ -510,17 +509,17 @@ impl DeviceStatus for CrashDisk {}
 /// Blocking access for the code that runs alone: a mount sees the same failing blocks.
 impl Disk for Hub {
     fn blocks(&self) -> u64 {
-        self.0.borrow().store.blocks()
+        self.0.lend().store.blocks()
     }
 
     fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         check_range(state.store.blocks(), at, count)?;
         state.read(at, count)
     }
 
     fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.lend();
         check_range(state.store.blocks(), at, data.blocks())?;
         state.store.medium().write(at, &data)
     }
@@ -530,6 +529,6 @@ impl Disk for Hub {
     }
 
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
-        self.0.borrow_mut().store.medium().next_data(at)
+        self.0.lend().store.medium().next_data(at)
     }
 }

@@ -34,7 +34,7 @@ impl FromStr for OnCut {
 }
 
 /// Mounts what a disk holds.
-type Remount = Box<dyn FnMut(&mut Hub) -> Result<Box<dyn Layer>, LayoutError>>;
+type Remount = Box<dyn FnMut(&mut Hub) -> Result<Box<dyn Layer>, LayoutError> + Send>;
 
 /// The power of a served disk.
 pub struct Power {

@@ -23,14 +23,6 @@ struct Guarded {
     loop_sleeps_until: Option<Time>,
 }
 
-// SAFETY: parts of a volume have no bound `Send`, since most drivers have one thread: boxed layers
-// and devices, and the disk that crashes, whose handles count references without atomics. All of
-// them, and all of those handles, are inside the state; none is given out. So only the thread that
-// holds the lock uses them, and the lock orders the threads. None of them depends on the thread: no
-// part of a volume has thread-local state or a guard of a lock. `FileSystem`s are `Send` by type.
-#[allow(unsafe_code)]
-unsafe impl Send for Guarded {}
-
 #[derive(Debug)]
 struct Inner {
     guarded: Mutex<Guarded>,

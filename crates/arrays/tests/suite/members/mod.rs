@@ -33,7 +33,7 @@ pub fn filled(level: Level, members: usize, chunk: u32) -> Vec<Cells> {
 
 /// What the devices keep without power.
 pub fn on_medium(devices: &[Seen]) -> Vec<Cells> {
-    devices.iter().map(|one| one.0.borrow().durable().clone()).collect()
+    devices.iter().map(|one| one.0.lend().durable().clone()).collect()
 }
 
 /// What the youngest superblock says; a member that is put out does not count.

@@ -14,7 +14,7 @@ use seekless_serve::files::Volume;
 use std::io::Write;
 
 /// Bytes of an inode; four lie in a sector.
-const INODE_BYTES: usize = ffs::inode::INODE_BYTES;
+const INODE_BYTES: usize = ffs::ondisk::inode::INODE_BYTES;
 
 /// Arguments of `seekless fs dump`.
 #[derive(Debug, clap::Args)]

@@ -1,26 +1,14 @@
-//! Bugs that are planted to see the prover find them: those of layouts and those of file systems.
+//! Bugs that are planted to see the prover find them.
 
 use seekless_engine::planted::{PlantedBug, with_bug};
-use seekless_fs::policy::planted::{self, Bug};
 
-/// A bug of a layout, or one of a file system, or one of each that have the same name.
-#[derive(Clone, Copy, Debug)]
-pub struct Planted {
-    block: Option<PlantedBug>,
-    files: Option<Bug>,
-}
+/// A bug that can be planted.
+pub type Planted = PlantedBug;
 
 /// The bug that has this name.
 pub fn parse(name: &str) -> Result<Planted, String> {
-    let known = seekless_prove::planted_bugs();
-    let block = known.iter().find(|bug| format!("{bug:?}") == name).copied();
-    let files = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
-    match (block, files) {
-        (None, None) => {
-            Err(format!("known are {known:?} of layouts, {:?} of file systems", Bug::ALL))
-        }
-        (block, files) => Ok(Planted { block, files }),
-    }
+    let unknown = || format!("known are {:?}", PlantedBug::ALL);
+    PlantedBug::named(name).ok_or_else(unknown)
 }
 
 /// The bug that a command plants, if any.
@@ -41,14 +29,11 @@ impl Plant {
 
     /// Its name.
     pub fn name(self) -> Option<String> {
-        let Planted { block, files } = self.0?;
-        block.map(|bug| format!("{bug:?}")).or_else(|| files.map(|bug| format!("{bug:?}")))
+        self.0.map(|bug| format!("{bug:?}"))
     }
 
     /// Calls `run` with the bug planted in this thread.
     pub fn with<R>(self, run: impl FnOnce() -> R) -> R {
-        let block = self.0.and_then(|bug| bug.block);
-        let files = self.0.and_then(|bug| bug.files);
-        with_bug(block, || planted::with(files, run))
+        with_bug(self.0, run)
     }
 }

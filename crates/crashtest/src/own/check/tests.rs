@@ -156,7 +156,7 @@ fn blocks_have_the_names_of_their_files() {
 
 /// Where the entry of a file of the root lies.
 fn ffs_directory(bytes: &[u8]) -> u64 {
-    let entry = [&[ffs::entries::type_byte(FileKind::File), 5][..], b"large"].concat();
+    let entry = [&[ffs::ondisk::entries::type_byte(FileKind::File), 5][..], b"large"].concat();
     let at = bytes.windows(entry.len()).position(|part| part == entry).expect("an entry");
     at as u64 / 512 * 512
 }

@@ -1,7 +1,8 @@
 //! In which order power cuts show the changes of one inode.
 
 use crate::ffs::Ffs;
-use crate::ffs::dying::{Dying, checked, each_cut, file, find, lengthen, made, mount, write};
+use crate::ffs::kit::dying::{checked, each_cut, file, find, lengthen, made, mount, write};
+use seekless_crash::device::cut::CutMedium;
 use seekless_engine::units::{MILLIS, SECONDS};
 use seekless_fs::block::Blocking;
 use seekless_fs::call::{ROOT, Request};
@@ -10,12 +11,12 @@ use seekless_fs::call::{ROOT, Request};
 /// disk: the block waits for the size.
 #[test]
 fn a_block_does_not_go_before_the_size_that_covers_it() {
-    let medium = Dying::new(made(4 << 20));
+    let medium = CutMedium::new(made(4 << 20));
     let mut files = mount(&medium, SECONDS);
     // The tail has all fragments of its block, so a greater size takes no space.
     file(&mut files, ROOT, "holes", 7680).expect("there is room");
     assert_eq!(files.unmount().1, Ok(()));
-    let cells = medium.with(|shared| shared.cells.clone());
+    let cells = medium.contents();
     let mut images = 0;
     let change = |files: &mut Blocking<Ffs>| {
         files.fs_mut().parts_mut().0.volume.maxcontig = 4;

@@ -3,10 +3,11 @@
 use super::attr::content_changed;
 use super::truncate::zero;
 use super::{STEP_BLOCKS, space, write};
-use crate::ffs::inode::{Inode, PREALLOCATED};
-use crate::ffs::tail::Growing;
+use crate::ffs::inodes;
+use crate::ffs::ondisk::inode::{Inode, PREALLOCATED};
+use crate::ffs::space::tail::Growing;
+use crate::ffs::space::{free, holes, map};
 use crate::ffs::volume::Volume;
-use crate::ffs::{free, holes, inodes, map};
 use seekless_fs::call::{AllocateHow, Credentials, Errno, Ino};
 use seekless_fs::tx::{PageKind, Stop, Tx};
 

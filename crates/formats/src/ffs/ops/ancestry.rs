@@ -7,10 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ffs::dirs;
-use crate::ffs::entries::{is_dots, kind_of_type};
-use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
+use crate::ffs::names::dirs;
+use crate::ffs::ondisk::entries::{is_dots, kind_of_type};
+use crate::ffs::ondisk::inode::Inode;
 use crate::ffs::volume::Volume;
 use seekless_fs::call::{Errno, FileKind, Ino, ROOT};
 use seekless_fs::tx::{Stop, Tx};

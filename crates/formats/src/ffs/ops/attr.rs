@@ -1,8 +1,9 @@
 //! Attributes: `getattr`, `setattr` (but for the size), and texts of symbolic links.
 
-use crate::ffs::inode::{Inode, SHORT_SYMLINK, TYPE_MASK};
+use crate::ffs::inodes;
+use crate::ffs::ondisk::inode::{Inode, SHORT_SYMLINK, TYPE_MASK};
+use crate::ffs::space::map;
 use crate::ffs::volume::Volume;
-use crate::ffs::{inodes, map};
 use bytes::Bytes;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{Attr, Credentials, Errno, FileKind, Ino, SetAttr};

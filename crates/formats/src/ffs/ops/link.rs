@@ -1,11 +1,11 @@
 //! `link`: another name for a file.
 
 use super::make::added;
-use crate::ffs::dirs::{self, Entry};
-use crate::ffs::entries::type_byte;
-use crate::ffs::format::MOST_LINKS;
-use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
+use crate::ffs::names::dirs::{self, Entry};
+use crate::ffs::ondisk::entries::type_byte;
+use crate::ffs::ondisk::format::MOST_LINKS;
+use crate::ffs::ondisk::inode::Inode;
 use crate::ffs::volume::Volume;
 use seekless_fs::call::{Attr, Credentials, Errno, FileKind, Ino, MOST_NAME};
 use seekless_fs::tx::{Need, Stop, Tx, Why};

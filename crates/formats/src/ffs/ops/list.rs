@@ -1,9 +1,10 @@
 //! `readdir`: entries from a cookie on.
 
 use super::STEP_BLOCKS;
-use crate::ffs::entries::kind_of_type;
+use crate::ffs::inodes;
+use crate::ffs::names::dirs;
+use crate::ffs::ondisk::entries::kind_of_type;
 use crate::ffs::volume::Volume;
-use crate::ffs::{dirs, inodes};
 use bytes::Bytes;
 use seekless_fs::call::{DirEntry, Errno, FileKind, Ino};
 use seekless_fs::tx::{Stop, Tx};

@@ -1,8 +1,9 @@
 //! `lookup`: the object of a name.
 
-use crate::ffs::entries::is_dots;
+use crate::ffs::inodes;
+use crate::ffs::names::dirs;
+use crate::ffs::ondisk::entries::is_dots;
 use crate::ffs::volume::Volume;
-use crate::ffs::{dirs, inodes};
 use seekless_fs::call::{Attr, Errno, FileKind, Ino};
 use seekless_fs::tx::{Stop, Tx};
 

@@ -1,19 +1,19 @@
 //! `make`: new files, directories, symbolic links and special files.
 
-use crate::ffs::alloc::inode as inode_alloc;
-use crate::ffs::arrivals;
-use crate::ffs::dirs::{self, Entry};
-use crate::ffs::entries::type_byte;
-use crate::ffs::format::MOST_LINKS;
-use crate::ffs::inode::{DIRECT, Inode, SHORT_SYMLINK, type_bits};
 use crate::ffs::inodes;
-use crate::ffs::map::{self, Slot};
-use crate::ffs::tail::Growing;
+use crate::ffs::names::arrivals;
+use crate::ffs::names::dirs::{self, Entry};
+use crate::ffs::ondisk::entries::type_byte;
+use crate::ffs::ondisk::format::MOST_LINKS;
+use crate::ffs::ondisk::inode::{DIRECT, Inode, SHORT_SYMLINK, type_bits};
+use crate::ffs::space::alloc::inode as inode_alloc;
+use crate::ffs::space::map::{self, Slot};
+use crate::ffs::space::tail::Growing;
 use crate::ffs::volume::Volume;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::call::{
     Attr, Credentials, Errno, FileKind, Ino, MOST_NAME, MOST_SYMLINK, New, Timestamp,
 };
-use seekless_fs::policy::planted::{self, Bug};
 use seekless_fs::tx::{Field, Need, PageKind, Stop, Tx, Why};
 use smallvec::{SmallVec, smallvec};
 
@@ -60,11 +60,11 @@ pub fn make(
     if kind == FileKind::Directory {
         new_dir.links += 1;
         vol.set_parent(ino, Some(dir));
-        if !planted::is(Bug::ParentCountLate) {
+        if !planted(PlantedBug::ParentCountLate) {
             needs.push(Need { field: inodes::links_field(vol, dir)?, why });
         }
     }
-    if planted::is(Bug::EntryBeforeInode) {
+    if planted(PlantedBug::EntryBeforeInode) {
         needs.remove(0);
     }
     let entry = Entry { ino: number, kind: type_byte(kind), needs: &needs };
@@ -105,7 +105,7 @@ fn check(make: &Make<'_>, dir: &Inode) -> Result<(), Errno> {
 
 /// A generation that differs from the last one, also if a crash has lost that.
 fn generation(old: u32, now: Timestamp) -> u32 {
-    if planted::is(Bug::GenerationKept) {
+    if planted(PlantedBug::GenerationKept) {
         return old.max(1);
     }
     let mixed = (now as u64 ^ u64::from(old).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,9 +1,10 @@
 //! `read`: content of files; holes read as zeros.
 
 use super::STEP_BLOCKS;
-use crate::ffs::inode::Inode;
+use crate::ffs::inodes;
+use crate::ffs::ondisk::inode::Inode;
+use crate::ffs::space::map;
 use crate::ffs::volume::Volume;
-use crate::ffs::{inodes, map};
 use bytes::{Bytes, BytesMut};
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{Errno, Ino};

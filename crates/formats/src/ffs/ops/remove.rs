@@ -1,13 +1,15 @@
 //! `unlink`, `rmdir`, and freeing of what has no names.
 
 use super::{Progress, Removed};
-use crate::ffs::alloc::{block, inode as inode_alloc};
-use crate::ffs::inode::Inode;
-use crate::ffs::piece::Piece;
+use crate::ffs::calls::piece::Piece;
+use crate::ffs::inodes;
+use crate::ffs::names::dirs;
+use crate::ffs::ondisk::inode::Inode;
+use crate::ffs::space::alloc::{block, inode as inode_alloc};
+use crate::ffs::space::free;
 use crate::ffs::volume::Volume;
-use crate::ffs::{dirs, free, inodes};
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::call::{Errno, FileKind, Ino};
-use seekless_fs::policy::planted::{self, Bug};
 use seekless_fs::tx::{Deferred, Field, Need, Stop, Tx, Why};
 use smallvec::SmallVec;
 
@@ -93,7 +95,7 @@ pub(super) fn leaving(
     vol: &Volume,
     dir: Ino,
 ) -> Result<SmallVec<[Need; 2]>, Stop> {
-    if planted::is(Bug::DirectoryBeforeLeavers) {
+    if planted(PlantedBug::DirectoryBeforeLeavers) {
         return Ok(SmallVec::new());
     }
     let waits = vol.leaving_from(dir).filter(|&field| tx.is_guarded(field));

@@ -8,16 +8,16 @@ use super::Removed;
 use super::ancestry::{MOST_DEPTH, parent_of, refuse_loop};
 use super::make::added;
 use super::remove::{drop_directory, drop_link, leaving};
-use crate::ffs::arrivals;
-use crate::ffs::dirs::{self, Entry, Found};
-use crate::ffs::entries::{is_dots, moved, moves_of, type_byte};
-use crate::ffs::format::MOST_LINKS;
-use crate::ffs::inode::Inode;
+use crate::ffs::calls::piece::Piece;
 use crate::ffs::inodes;
-use crate::ffs::piece::Piece;
+use crate::ffs::names::arrivals;
+use crate::ffs::names::dirs::{self, Entry, Found};
+use crate::ffs::ondisk::entries::{is_dots, moved, moves_of, type_byte};
+use crate::ffs::ondisk::format::MOST_LINKS;
+use crate::ffs::ondisk::inode::Inode;
 use crate::ffs::volume::Volume;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::call::{Credentials, Errno, FileKind, Ino, MOST_NAME, ROOT, RenameHow};
-use seekless_fs::policy::planted::{self, Bug};
 use seekless_fs::tx::{Field, Freed, Need, Stop, Tx, Why};
 use smallvec::{SmallVec, smallvec};
 
@@ -223,7 +223,7 @@ fn leave(
     }
     let dir = inodes::directory(tx, vol, names.dir)?;
     let from = (names.dir, &dir);
-    let old = match tx.guards() && !planted::is(Bug::RenameRemovesFirst) {
+    let old = match tx.guards() && !planted(PlantedBug::RenameRemovesFirst) {
         true => dirs::remove_after(tx, vol, from, names.name, source.found, &needs)?,
         false => dirs::remove(tx, vol, from, names.name, source.found)?,
     };
@@ -352,7 +352,7 @@ fn replace(
             inodes::lowered(tx, vol, (names.to_dir, links), (names.to_dir, name))?;
         }
         0
-    } else if planted::is(Bug::ReplacedTargetFreed) {
+    } else if planted(PlantedBug::ReplacedTargetFreed) {
         change_links(tx, vol, gone, -1)?.saturating_sub(1)
     } else {
         drop_link(tx, vol, (gone, &target.inode), (names.to_dir, name))?

@@ -1,10 +1,11 @@
 //! `SEEK_DATA` and `SEEK_HOLE`: by the addresses of a file, in steps.
 
-use crate::ffs::fields::u32_at;
-use crate::ffs::format::address_offset;
-use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
+use crate::ffs::inodes;
+use crate::ffs::ondisk::fields::u32_at;
+use crate::ffs::ondisk::format::address_offset;
+use crate::ffs::ondisk::inode::{DIRECT, INDIRECT, Inode};
+use crate::ffs::space::map;
 use crate::ffs::volume::Volume;
-use crate::ffs::{inodes, map};
 use seekless_fs::call::{Errno, Ino, SeekWhat};
 use seekless_fs::tx::{PageKind, Stop, Tx};
 

@@ -2,9 +2,9 @@
 
 use super::rename::Rename;
 use super::{Progress, attr, lookup, make, read, remove, rename, space};
-use crate::ffs::harness::{MemFs, Shared};
-use crate::ffs::inode::Inode;
 use crate::ffs::inodes;
+use crate::ffs::kit::harness::{MemFs, Shared};
+use crate::ffs::ondisk::inode::Inode;
 use crate::options::MkfsOptions;
 use seekless_fs::call::{
     AllocateHow, Credentials, Errno, FileKind, Ino, New, ROOT, RenameHow, SeekWhat,

@@ -2,12 +2,13 @@
 
 use super::Progress;
 use super::attr::content_changed;
-use crate::ffs::alloc::block::{self, Former};
-use crate::ffs::inode::{DIRECT, Inode, PREALLOCATED, offset};
-use crate::ffs::paths::Loser;
-use crate::ffs::tail::Growing;
+use crate::ffs::inodes;
+use crate::ffs::names::paths::Loser;
+use crate::ffs::ondisk::inode::{DIRECT, Inode, PREALLOCATED, offset};
+use crate::ffs::space::alloc::block::{self, Former};
+use crate::ffs::space::tail::Growing;
+use crate::ffs::space::{free, map};
 use crate::ffs::volume::Volume;
-use crate::ffs::{free, inodes, map};
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{Credentials, Errno, Ino};
 use seekless_fs::tx::{PageKind, Stop, Tx};

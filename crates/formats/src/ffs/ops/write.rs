@@ -2,10 +2,11 @@
 
 use super::STEP_BLOCKS;
 use super::attr::content_changed;
-use crate::ffs::inode::Inode;
-use crate::ffs::tail::Growing;
+use crate::ffs::inodes;
+use crate::ffs::ondisk::inode::Inode;
+use crate::ffs::space::tail::Growing;
+use crate::ffs::space::{cluster, free, map};
 use crate::ffs::volume::Volume;
-use crate::ffs::{cluster, free, inodes, map};
 use seekless_fs::call::{Credentials, Errno, Ino};
 use seekless_fs::tx::{Field, Need, PageKind, Stop, Tx, Why};
 

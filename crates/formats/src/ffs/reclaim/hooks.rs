@@ -3,15 +3,15 @@
 
 use super::{Reclaim, Reclaimed};
 use crate::ffs::volume::Volume;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::call::Ino;
-use seekless_fs::policy::planted::{self, Bug};
 
 impl Volume {
     /// A name of an inode comes to a directory, or goes from it.
     pub fn names_change(&mut self, ino: Ino, dir: Ino) {
         self.paths.named(ino, dir);
         let Some(reclaim) = &mut self.reclaim else { return };
-        if !planted::is(Bug::ReclaimForgetsNames) {
+        if !planted(PlantedBug::ReclaimForgetsNames) {
             reclaim.touched.insert(ino as u32);
         }
         reclaim.disturb(dir);
@@ -27,7 +27,7 @@ impl Volume {
     /// Fragments are freed, at once or later.
     pub fn gives_up(&mut self, at: u32, count: u32) {
         if let Some(reclaim) = &mut self.reclaim
-            && !planted::is(Bug::ReclaimForgetsFrees)
+            && !planted(PlantedBug::ReclaimForgetsFrees)
         {
             reclaim.fragments.remove(at..at.saturating_add(count));
         }

@@ -3,13 +3,14 @@
 
 use super::walk::Walk;
 use super::{STEP_PAGES, Stage, Visit, of};
-use crate::ffs::alloc::inode as inode_alloc;
-use crate::ffs::dirs::{self, Entry};
-use crate::ffs::entries::type_byte;
-use crate::ffs::format::{FIRST_INODE, LOG_INODE};
-use crate::ffs::inode::{INODE_BYTES, Inode, is_free};
+use crate::ffs::inodes;
+use crate::ffs::names::dirs::{self, Entry};
+use crate::ffs::ondisk::entries::type_byte;
+use crate::ffs::ondisk::format::{FIRST_INODE, LOG_INODE};
+use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, is_free};
+use crate::ffs::space::alloc::inode as inode_alloc;
+use crate::ffs::space::free;
 use crate::ffs::volume::Volume;
-use crate::ffs::{free, inodes};
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{FileKind, Ino, ROOT};
 use seekless_fs::tx::{PageKind, Stop, Tx};

@@ -2,9 +2,9 @@
 //! the directory or not. Until a directory without a name is gone from the disk its names count.
 
 use super::{Reclaim, STEP_PAGES, Stage, Visit, of};
-use crate::ffs::dirs::{self, Found};
-use crate::ffs::entries::{is_dots, kind_of_type};
-use crate::ffs::inode::{INODE_BYTES, Inode, is_free};
+use crate::ffs::names::dirs::{self, Found};
+use crate::ffs::ondisk::entries::{is_dots, kind_of_type};
+use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, is_free};
 use crate::ffs::volume::Volume;
 use seekless_fs::call::{FileKind, Ino, ROOT};
 use seekless_fs::tx::{PageKind, Stop, Tx};

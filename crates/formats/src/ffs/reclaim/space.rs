@@ -1,8 +1,8 @@
 //! The first and the last stage: takes what is in use as candidates, and frees what is left.
 
 use super::{Stage, of};
-use crate::ffs::alloc::bits::Bits;
-use crate::ffs::alloc::block;
+use crate::ffs::space::alloc::bits::Bits;
+use crate::ffs::space::alloc::block;
 use crate::ffs::volume::{Owed, Volume};
 use seekless_fs::tx::{PageKind, Stop, Tx};
 

@@ -1,9 +1,11 @@
 //! Images that a device has left which failed after each of its writes: mounted, reclaimed and
 //! unmounted they are clean, and have as much in use as after a repair.
 use super::{Reclaim, Reclaimed, Stage};
-use crate::ffs::dying::{Dying, checked, each_cut, file, find, made, make, mount, name, unlink};
-use crate::ffs::{Ffs, Finding, Findings, check, repair};
+use crate::ffs::kit::dying::{checked, each_cut, file, find, made, make, mount, name, unlink};
+use crate::ffs::{Ffs, Finding, Findings};
+use crate::ffs::{check, repair};
 use bytes::Bytes;
+use seekless_crash::device::cut::CutMedium;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::units::{MILLIS, SECONDS};
@@ -69,11 +71,11 @@ fn change(files: &mut Blocking<Ffs>, (a, b): (Ino, Ino)) -> Result<(), Errno> {
 
 /// What a device leaves that fails after so many writes; none if it takes all of them.
 fn cut(writes: u64) -> Option<Cells> {
-    let medium = Dying::new(made(4 << 20));
+    let medium = CutMedium::new(made(4 << 20));
     let mut files = mount(&medium, SECONDS);
     let dirs = begin(&mut files).expect("the device works");
-    medium.with(|shared| shared.left = Some(writes));
-    change(&mut files, dirs).err().map(|_| medium.with(|shared| shared.cells.clone()))
+    medium.die_after(writes);
+    change(&mut files, dirs).err().map(|_| medium.contents())
 }
 
 /// What operations do while a reclaim is under way.
@@ -125,7 +127,7 @@ fn remove_all(files: &mut Blocking<Ffs>, dir: Ino) {
 /// The findings after a repair, without what it has kept of files that had lost their names.
 fn repaired(mut cells: Cells) -> Findings {
     repair(&mut MediumDisk(&mut cells)).expect("it can be repaired");
-    let medium = Dying::new(cells);
+    let medium = CutMedium::new(cells);
     let mut files = mount(&medium, SECONDS);
     if let Ok(lost) = find(&mut files, ROOT, "lost+found") {
         remove_all(&mut files, lost);
@@ -138,7 +140,7 @@ fn repaired(mut cells: Cells) -> Findings {
 /// Mounts an image, and lets a reclaim come to its end.
 /// What stays for a repair is a directory with two names.
 fn reclaimed(cells: Cells, parts: Option<u64>, meanwhile: bool) -> (Findings, Reclaimed) {
-    let medium = Dying::new(cells);
+    let medium = CutMedium::new(cells);
     let mut files = mount(&medium, 100 * MILLIS);
     assert!(files.fs().format().may_leak());
     if let Some(bytes) = parts {
@@ -165,7 +167,7 @@ fn reclaimed(cells: Cells, parts: Option<u64>, meanwhile: bool) -> (Findings, Re
             matches!(one, F::DirectoryTwice { .. } | F::WrongParent { .. } | F::WrongLinks { .. })
         };
         assert!(found.list.iter().all(few), "{found}");
-        return (repaired(medium.with(|shared| shared.cells.clone())), done);
+        return (repaired(medium.contents()), done);
     }
     (found, done)
 }
@@ -214,12 +216,12 @@ fn operations_go_on_meanwhile() {
 /// that counts names and the one that compares.
 #[test]
 fn a_name_that_goes_after_it_was_counted_does_not_hide_a_link() {
-    let medium = Dying::new(made(4 << 20));
+    let medium = CutMedium::new(made(4 << 20));
     let mut files = mount(&medium, SECONDS);
     file(&mut files, ROOT, "one", 1000).expect("there is room");
     link(&mut files, (ROOT, "one"), (ROOT, "two")).expect("there is room");
     assert_eq!(files.unmount().1, Ok(()));
-    let cells = medium.with(|shared| shared.cells.clone());
+    let cells = medium.contents();
     let mut links = 0;
     let change = |files: &mut Blocking<Ffs>| {
         link(files, (ROOT, "one"), (ROOT, "three")).expect("there is room");
@@ -249,12 +251,12 @@ fn a_reclaim_that_was_cut_off_is_done_again() {
     let (mut images, mut cut_off) = (0, 0);
     sweep(5, |_, cells| {
         for left in (0..12).step_by(3) {
-            let medium = Dying::new(cells.clone());
+            let medium = CutMedium::new(cells.clone());
             let mut files = mount(&medium, 10 * MILLIS);
-            medium.with(|shared| shared.left = Some(left));
+            medium.die_after(left);
             files.idle(600 * SECONDS);
             cut_off += u64::from(files.fs().core().failed().is_some());
-            let cells = medium.with(|shared| shared.cells.clone());
+            let cells = medium.contents();
             let found = check(&mut MediumDisk(&mut cells.clone())).expect("it can be read");
             let bad = found.list.iter().find(|one| one.invariant().is_some_and(|rule| rule < 7));
             assert_eq!(bad, None, "after {left} writes of a reclaim");
@@ -271,16 +273,16 @@ fn a_reclaim_that_was_cut_off_is_done_again() {
 fn a_call_that_needs_space_does_not_wait_for_idle_time() {
     let mut tried = 0;
     for writes in 0.. {
-        let medium = Dying::new(made(2 << 20));
+        let medium = CutMedium::new(made(2 << 20));
         let mut files = mount(&medium, SECONDS);
         let capacity = files.fs().format().volume.free_fragments() as usize * 1024;
-        medium.with(|shared| shared.left = Some(writes));
+        medium.die_after(writes);
         let filled = file(&mut files, ROOT, "big", capacity * 6 / 10);
         if filled.and_then(|()| files.run(Request::Sync)).is_ok() {
             break;
         }
-        let cells = medium.with(|shared| shared.cells.clone());
-        let mut files = mount(&Dying::new(cells), 1000 * SECONDS);
+        let cells = medium.contents();
+        let mut files = mount(&CutMedium::new(cells), 1000 * SECONDS);
         let needs = capacity * 7 / 10;
         let free = files.fs().format().volume.free_fragments() as usize * 1024;
         if find(&mut files, ROOT, "big") == Err(Errno::NoEnt) && free < needs {

@@ -1,10 +1,10 @@
 //! The blocks that an inode has, in the order of the file, in bounded steps.
 
-use crate::ffs::fields::u32_at;
-use crate::ffs::format::address_offset;
-use crate::ffs::geometry::Fragment;
-use crate::ffs::inode::{DIRECT, INDIRECT, Inode};
-use crate::ffs::map;
+use crate::ffs::ondisk::fields::u32_at;
+use crate::ffs::ondisk::format::address_offset;
+use crate::ffs::ondisk::geometry::Fragment;
+use crate::ffs::ondisk::inode::{DIRECT, INDIRECT, Inode};
+use crate::ffs::space::map;
 use crate::ffs::volume::Volume;
 use seekless_fs::tx::{PageKind, Stop, Tx};
 

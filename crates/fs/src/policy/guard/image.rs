@@ -3,8 +3,8 @@
 
 use super::{Guards, Span, Target};
 use crate::core::page::{Mask, Page, mask};
-use crate::policy::planted::{self, Bug};
 use crate::tx::BlockNo;
+use seekless_engine::planted::{PlantedBug, planted};
 use smallvec::SmallVec;
 
 /// The facts that writes bring: they hold when these are ordered before all later writes.
@@ -49,7 +49,7 @@ impl<A> Guards<A> {
         }
         let guards = &hung.guards;
         hung.facts.retain(|fact| {
-            let counts = planted::is(Bug::RolledBackCounts);
+            let counts = planted(PlantedBug::RolledBackCounts);
             let older = guards.iter().filter(|guard| guard.since <= fact.time && !counts);
             let held = older.map(|guard| guard.touches(fact.span)).fold(0, |all, mask| all | mask);
             fact.left &= !sectors | held;
@@ -61,10 +61,10 @@ impl<A> Guards<A> {
         self.count -= manifest.targets.len();
         self.tidy(block);
         #[cfg(debug_assertions)]
-        if planted::is(Bug::FactOfOlderImage) {
+        if planted(PlantedBug::FactOfOlderImage) {
             manifest.blocks.push((block, self.serial));
         }
-        let dirty = if planted::is(Bug::RolledBackNotRedirtied) { 0 } else { rolled_back };
+        let dirty = if planted(PlantedBug::RolledBackNotRedirtied) { 0 } else { rolled_back };
         (manifest, dirty)
     }
 
@@ -81,7 +81,7 @@ impl<A> Guards<A> {
 }
 
 impl<A> Guards<A> {
-    /// [`Bug::FactOfOlderImage`]: facts that came up since a block was written hold, too.
+    /// [`PlantedBug::FactOfOlderImage`]: facts that came up since a block was written hold, too.
     #[cfg(debug_assertions)]
     fn plant_older_images(&mut self, manifest: &mut Manifest) {
         for (block, since) in std::mem::take(&mut manifest.blocks) {

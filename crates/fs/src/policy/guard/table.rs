@@ -2,8 +2,8 @@
 
 use super::image::touched;
 use super::{Fact, Guard, Guards, Keeps, Need, Old, Span, Target, Waiting};
-use crate::policy::planted::{self, Bug};
 use crate::tx::{BlockNo, Field};
+use seekless_engine::planted::{PlantedBug, planted};
 use smallvec::SmallVec;
 
 /// So many of the youngest facts of a block are looked through for one to widen: that of the last
@@ -214,11 +214,11 @@ impl<A> Guards<A> {
         if let Some(hung) = self.blocks.get(&block) {
             let goes = |guard: &&Guard| gone.contains(&guard.serial);
             let older = hung.guards.iter().rev().filter(goes);
-            let kept = older.filter(|_| !planted::is(Bug::CancelForgetsReplaced));
+            let kept = older.filter(|_| !planted(PlantedBug::CancelForgetsReplaced));
             kept.for_each(|guard| keep_older(new, guard));
         }
         if new.keeps == Keeps::Growth
-            && !planted::is(Bug::GrowthForgetsNeeds)
+            && !planted(PlantedBug::GrowthForgetsNeeds)
             && let Some(hung) = self.blocks.get_mut(&block)
         {
             for guard in hung.guards.iter_mut().filter(|guard| gone.contains(&guard.serial)) {

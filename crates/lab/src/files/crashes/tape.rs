@@ -1,101 +1,51 @@
-//! A device that records its writes in the order in which it completes them.
+//! The writes of a device in the order in which it completed them.
 
-use seekless_engine::account::Account;
-use seekless_engine::arm::{Arm, Head};
-use seekless_engine::data::Data;
-use seekless_engine::device::{Device, DeviceStatus, Mechanical};
-use seekless_engine::io::{Done, Io, Op, Part, Tag};
-use seekless_engine::units::{BlockNr, Time};
-use std::cell::RefCell;
+use seekless_crash::fate::Fate;
+use seekless_crash::pending::BlockWrite;
+use seekless_engine::io::{Io, Op, Part, Tag};
+use seekless_engine::middleware::record::Event;
+use seekless_engine::units::{BLOCK_SECTORS, Time};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// A write that the device has completed.
 #[derive(Clone, Debug)]
 pub(super) struct Wrote {
-    pub at: BlockNr,
-    pub data: Data,
-    pub part: Option<Part>,
+    pub write: BlockWrite,
     /// When it was complete.
     pub completed: Time,
 }
 
-/// The recorded writes, shared between the device and their reader.
-pub(super) type Writes = Rc<RefCell<Vec<Wrote>>>;
-
-/// The device.
-#[derive(Debug)]
-pub(super) struct Tape {
-    inner: Box<dyn Device>,
-    in_flight: BTreeMap<Tag, Wrote>,
-    writes: Writes,
-}
-
-impl Tape {
-    /// Records the writes of a device.
-    pub fn new(inner: Box<dyn Device>) -> (Tape, Writes) {
-        let writes = Writes::default();
-        (Tape { inner, in_flight: BTreeMap::new(), writes: Rc::clone(&writes) }, writes)
-    }
-}
-
-impl Device for Tape {
-    fn blocks(&self) -> u64 {
-        self.inner.blocks()
-    }
-
-    fn submit(&mut self, now: Time, io: Io) {
-        if io.op == Op::Write {
-            let Io { at, part, .. } = io;
-            let wrote = Wrote { at, data: io.data.clone(), part, completed: now };
-            self.in_flight.insert(io.tag, wrote);
-        }
-        self.inner.submit(now, io);
-    }
-
-    fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        let before = done.len();
-        self.inner.reap(now, done);
-        for one in done[before..].iter().filter(|one| one.outcome.is_ok()) {
-            if let Some(wrote) = self.in_flight.remove(&one.tag) {
-                self.writes.borrow_mut().push(Wrote { completed: now, ..wrote });
+/// The completed writes of a recording.
+pub(super) fn completed_writes(log: &[Event]) -> Vec<Wrote> {
+    let mut in_flight: BTreeMap<Tag, BlockWrite> = BTreeMap::new();
+    let mut wrote = Vec::new();
+    for event in log {
+        match event {
+            Event::Submitted { io, .. } if io.op == Op::Write => {
+                in_flight.insert(io.tag, write_of(io));
             }
+            Event::Completed { at_ns, tag, outcome: Ok(_) } => {
+                let done = in_flight.remove(tag);
+                wrote.extend(done.map(|write| Wrote { write, completed: *at_ns }));
+            }
+            _ => {}
         }
     }
-
-    fn next_event(&self) -> Option<Time> {
-        self.inner.next_event()
-    }
-
-    fn volatile(&self) -> bool {
-        self.inner.volatile()
-    }
-
-    fn status(&self) -> &dyn DeviceStatus {
-        self
-    }
-
-    fn mechanical(&self) -> Option<&dyn Mechanical> {
-        Some(self)
-    }
+    wrote
 }
 
-impl Mechanical for Tape {
-    fn arm(&self) -> Option<&dyn Arm> {
-        self.inner.arm()
-    }
-
-    fn head(&self, now: Time) -> Option<Head> {
-        self.inner.head(now)
-    }
+fn write_of(io: &Io) -> BlockWrite {
+    BlockWrite { at: io.at, data: io.data.clone(), labels: None, part: io.part }
 }
 
-impl DeviceStatus for Tape {
-    fn takes_parts(&self) -> bool {
-        self.inner.status().takes_parts()
-    }
-
-    fn accounts(&self, each: &mut dyn FnMut(&Account)) {
-        self.inner.status().accounts(each);
+impl Wrote {
+    /// What is left of it when the power goes half-way: the first half of its sectors, if it has
+    /// several.
+    pub fn half(&self) -> Option<Fate> {
+        let sectors = self.write.blocks() * BLOCK_SECTORS as u32;
+        let all = self.write.part.unwrap_or(Part { first: 0, sectors });
+        let end = all.first + all.sectors / 2;
+        let kept = |sector| (all.first..end).contains(&sector);
+        (all.sectors > 1).then(|| Fate::Torn((0..sectors).map(kept).collect()))
     }
 }

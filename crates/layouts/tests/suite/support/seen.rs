@@ -10,33 +10,32 @@ use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::{Done, Io};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
+use seekless_engine::shared::Shared;
 use seekless_engine::units::Time;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// A device whose medium can be read while it works.
 #[derive(Clone, Debug)]
-pub struct Seen(pub Rc<RefCell<VolatileRam>>);
+pub struct Seen(pub Shared<VolatileRam>);
 
 impl Device for Seen {
     fn blocks(&self) -> u64 {
-        self.0.borrow().blocks()
+        self.0.lend().blocks()
     }
 
     fn submit(&mut self, now: Time, io: Io) {
-        self.0.borrow_mut().submit(now, io);
+        self.0.lend().submit(now, io);
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Done>) {
-        self.0.borrow_mut().reap(now, done);
+        self.0.lend().reap(now, done);
     }
 
     fn next_event(&self) -> Option<Time> {
-        self.0.borrow().next_event()
+        self.0.lend().next_event()
     }
 
     fn volatile(&self) -> bool {
-        self.0.borrow().volatile()
+        self.0.lend().volatile()
     }
 
     fn status(&self) -> &dyn DeviceStatus {
@@ -68,7 +67,7 @@ pub fn start_on(media: &mut [Cells], seed: u64, volatile: bool) -> (Node, Vec<Se
     let seen = |(member, medium): (u64, &Cells)| {
         let rng = Rng::stream(seed, &format!("member {member}"));
         let ram = VolatileRam::new(medium.clone(), volatile, Latency::Random, rng);
-        Seen(Rc::new(RefCell::new(ram)))
+        Seen(Shared::new(ram))
     };
     let devices: Vec<Seen> = (0..).zip(media.iter()).map(seen).collect();
     let boxed = devices.iter().map(|one| Box::new(one.clone()) as Box<dyn Device>).collect();
@@ -80,7 +79,7 @@ pub fn start_on(media: &mut [Cells], seed: u64, volatile: bool) -> (Node, Vec<Se
 #[allow(dead_code)]
 pub fn cut(devices: &[Seen], rng: &mut Rng) -> Vec<Cells> {
     let mut left = |device: &Seen| {
-        let ram = device.0.borrow();
+        let ram = device.0.lend();
         let mut medium = ram.durable().clone();
         for one in ram.pending().iter() {
             if rng.chance(0.5) {

@@ -47,11 +47,11 @@ const CELLS: Proof =
     Proof { test: "the_judge_reads_every_cell", file: "crates/prove/src/files/judge/cells.rs" };
 const REPAIR: Proof = Proof {
     test: "the_repair_of_what_is_harmless_changes_nothing_that_a_name_leads_to",
-    file: "crates/formats/src/ffs/repair/tests.rs",
+    file: "crates/formats/src/ffs/offline/repair/tests.rs",
 };
 const AGAIN: Proof = Proof {
     test: "a_repair_that_is_cut_is_finished_by_the_next",
-    file: "crates/formats/src/ffs/repair/tests.rs",
+    file: "crates/formats/src/ffs/offline/repair/tests.rs",
 };
 
 /// The tests that hold a cell.

@@ -1,7 +1,8 @@
 //! Moves of directories while one of them has two names.
 
 use crate::ffs::Ffs;
-use crate::ffs::dying::{Dying, each_cut, find, made, make, mount, name};
+use crate::ffs::kit::dying::{each_cut, find, made, make, mount, name};
+use seekless_crash::device::cut::CutMedium;
 use seekless_engine::units::SECONDS;
 use seekless_fs::block::Blocking;
 use seekless_fs::call::{Errno, Ino, New, ROOT, RenameHow, Request};
@@ -21,13 +22,13 @@ fn directory(files: &mut Blocking<Ffs>, dir: Ino, of: &str) -> Ino {
 /// beside them can.
 #[test]
 fn nothing_moves_into_itself_by_the_second_name_of_a_directory() {
-    let medium = Dying::new(made(4 << 20));
+    let medium = CutMedium::new(made(4 << 20));
     let mut files = mount(&medium, SECONDS);
     let (a, b) = (directory(&mut files, ROOT, "a"), directory(&mut files, ROOT, "b"));
     directory(&mut files, ROOT, "c");
     directory(&mut files, a, "moves");
     assert_eq!(files.unmount().1, Ok(()));
-    let cells = medium.with(|shared| shared.cells.clone());
+    let cells = medium.contents();
     let (mut images, mut two_names) = (0, 0);
     let change =
         |files: &mut Blocking<Ffs>| rename(files, (a, "moves"), (b, "moved")).expect("it is there");

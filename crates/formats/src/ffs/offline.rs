@@ -1,0 +1,7 @@
+//! FFS that is not mounted: made, checked, repaired, shown.
+
+pub mod check;
+pub mod dump;
+pub mod mkfs;
+pub mod repair;
+pub mod store;

@@ -1,0 +1,120 @@
+//! `check`: a function from an image to findings. It writes nothing.
+//!
+//! Phases: 0 superblocks, 1 inodes and blocks, 1b owners of blocks claimed twice, 2 names, 3
+//! connectivity, 4 link counts, 5 maps. Each phase regards what an earlier one rejected as absent:
+//! an impossible address is a hole, a damaged inode is free. Repair makes that true.
+//!
+//! No image makes check panic or run without end: an indirect block is read only by its first
+//! owner, ancestors are followed once, and findings are limited.
+
+pub mod finding;
+mod links;
+mod maps;
+pub(crate) mod names;
+pub(crate) mod scan;
+pub(crate) mod state;
+mod walk;
+
+pub(crate) use maps::write_group;
+
+use crate::error::FsError;
+use crate::ffs::offline::store::{Found, Store, load};
+use crate::ffs::ondisk::format::{SUPERBLOCK_AT, Superblock};
+use crate::ffs::ondisk::geometry::Geometry;
+use crate::ffs::ondisk::inode::{INODE_BYTES, Inode};
+use crate::ffs::ondisk::seal::SealKind;
+use finding::{Collector, Finding, Findings, Outcome};
+use seekless_engine::disk::Disk;
+use seekless_engine::units::SECTOR_BYTES;
+use state::Known;
+
+/// What the phases share.
+pub(crate) struct Examination<'d> {
+    store: Store<'d>,
+    known: Known,
+    found: Collector,
+}
+
+/// The result of an examination, for repair.
+pub(crate) struct Examined {
+    pub superblock: Superblock,
+    pub findings: Findings,
+    pub known: Known,
+}
+
+/// Checks a file system.
+///
+/// # Errors
+/// No superblock, one that this program refuses, a volume that is too short or fails. Damage of
+/// anything else is a finding.
+pub fn check(disk: &mut dyn Disk) -> Result<Findings, FsError> {
+    Ok(examine(disk)?.findings)
+}
+
+/// Checks a file system and keeps what was learnt.
+pub(crate) fn examine(disk: &mut dyn Disk) -> Result<Examined, FsError> {
+    let Found { superblock, at, .. } = load(disk)?;
+    let geometry = superblock.geometry()?;
+    let known = Known::new(&geometry);
+    let metadata: u64 =
+        (0..geometry.groups()).map(|group| geometry.metadata_of(group).len() as u64).sum();
+    let store = Store::new(disk, geometry, superblock.sealer());
+    let mut run = Examination { store, known, found: Collector::default() };
+    run.superblocks(&superblock, at)?;
+    run.inodes()?;
+    run.unless_cut(Examination::names)?;
+    run.unless_cut(Examination::connectivity)?;
+    run.unless_cut(Examination::counts)?;
+    run.unless_cut(Examination::maps)?;
+    let Examination { known, found, .. } = run;
+    let findings = Findings {
+        list: found.list,
+        cut: found.cut,
+        unmounted: superblock.state == crate::ffs::ondisk::format::State::Clean,
+        inodes: known.in_use().count() as u64,
+        directories: known.folders.len() as u64,
+        fragments: known.claimed() - metadata,
+    };
+    Ok(Examined { superblock, findings, known })
+}
+
+impl Examination<'_> {
+    /// Runs a phase unless there are too many findings already.
+    fn unless_cut(&mut self, phase: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+        if self.found.cut { Ok(()) } else { phase(self) }
+    }
+
+    /// Phase 0: the superblock was read, and its copies agree with it about sizes.
+    fn superblocks(&mut self, superblock: &Superblock, at: u64) -> Outcome {
+        let geometry = self.store.geometry.clone();
+        let block_bytes = geometry.block_bytes() as u64;
+        if at != SUPERBLOCK_AT {
+            let copy = geometry.group_of_fragment(geometry.first_fragment(at / block_bytes));
+            self.found.add(Finding::Superblock { copy });
+        }
+        for group in 1..geometry.groups() {
+            let Some(block) = geometry.superblock_of(group) else { continue };
+            let bytes = self.store.read(block, 1)?;
+            let copy = Superblock::decode(&bytes[..SECTOR_BYTES], block * block_bytes);
+            let agrees =
+                copy.is_ok_and(|copy| copy.id == superblock.id && copy.sizes == superblock.sizes);
+            if !agrees {
+                self.found.add(Finding::Copy { group });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads an inode; none if its sector is damaged.
+pub(crate) fn read_inode(store: &mut Store<'_>, ino: u32) -> Outcome<Option<Inode>> {
+    let place = store.geometry.inode_place(ino);
+    let bytes = store.read(place.block, 1)?;
+    let is_whole = store.is_whole(&bytes, place, SealKind::Inodes);
+    Ok(is_whole.then(|| Inode::decode(&bytes[place.at..place.at + INODE_BYTES])))
+}
+
+/// True if the table of a group can have so many initialised inodes.
+fn is_mark(mark: u32, geometry: &Geometry) -> bool {
+    mark <= geometry.sizes().inodes_per_group && mark.is_multiple_of(geometry.inodes_per_block())
+}
