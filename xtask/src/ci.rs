@@ -147,10 +147,10 @@ pub fn figures() -> Result<()> {
     Ok(())
 }
 
-/// Everything, and what takes too long for each commit or needs fresh seeds: each planted bug from
-/// three seeds, trees of files as large as a kernel, damage in each sector, ten times the usual
-/// sweep, fuzzing, the reproduced claims, a search for violations. A stage that fails does not keep
-/// the others from running.
+/// Everything, and what takes too long for each commit or needs fresh seeds: all tests at their
+/// full size (trees of files as large as a kernel, damage in each sector), each planted bug from
+/// three seeds, ten times the usual sweep, fuzzing, the reproduced claims, a search for violations.
+/// A stage that fails does not keep the others from running.
 ///
 /// # Errors
 /// All stages that failed.
@@ -163,11 +163,12 @@ pub fn nightly() -> Result<()> {
     stages.run("docs", || docs::docs(&["--check"]))?;
     stages.run("replay", explore::replay)?;
     stages.run("explore finds", explore::finds)?;
-    stages.run("test", || run(cargo().args(["test", "--workspace", "--no-fail-fast"])))?;
+    stages.run("test", || {
+        let mut test = cargo();
+        test.args(["test", "--workspace", "--no-fail-fast"]);
+        run(test.env("SEEKLESS_FULL", "1").env("SEEKLESS_SCRIPTS", "3"))
+    })?;
     stages.run("planted bugs", planted_bugs)?;
-    for name in ["keeps_a_tree_of_files", "trees_of_files_survive_tar", "damage_in_any_sector"] {
-        stages.run(name, || full(name))?;
-    }
     stages.run("sweep", || sweep::bounded(NIGHTLY_SWEEPS * sweep::STATES, Seeds::Fixed))?;
     fuzz_in(&mut stages, seed)?;
     stages.run("figures", figures)?;
@@ -182,14 +183,6 @@ fn planted_bugs() -> Result<()> {
     let mut test = cargo();
     test.args(["test", "--package", "seekless-prove"]).args(SUITE).args(bugs);
     test.env("SEEKLESS_SEEDS", "3");
-    Tests::select(test)
-}
-
-/// Runs an end-to-end test at its full size.
-fn full(name: &str) -> Result<()> {
-    let e2e = ["test", "--package", "seekless", "--test", "e2e", name];
-    let mut test = cargo();
-    test.args(e2e).env("SEEKLESS_FULL", "1");
     Tests::select(test)
 }
 

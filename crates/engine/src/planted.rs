@@ -1,4 +1,5 @@
-//! Bugs that can be planted, to show that the prover finds them: of layouts, arrays and file systems.
+//! Bugs that can be planted, to show that the prover finds them: of layouts, arrays and file
+//! systems.
 //!
 //! In a build without debug assertions every check here is `false` at compile time: the product
 //! contains none of the bugs.

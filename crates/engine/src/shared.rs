@@ -2,7 +2,7 @@
 //!
 //! Devices go from thread to thread with their volume, so what they share must be able to go with
 //! them; `Rc` cannot. It is still used by one thread at a time.
-// The lock makes the value `Send`. Nobody waits for it: a second user is a defect and panics.
+// The lock makes the value `Send`. No user waits for it: a second one is a defect and panics.
 #![allow(clippy::disallowed_types)]
 
 use std::fmt;
@@ -29,7 +29,7 @@ impl<T> Shared<T> {
     pub fn lend(&self) -> Lent<'_, T> {
         Lent(match self.0.try_lock() {
             Ok(value) => value,
-            // Whoever panicked while using it leaves it as it was then, as a plain value would be.
+            // A user that panicked leaves it as it was then, as a plain value would be.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => panic!("a shared value has one user at a time"),
         })

@@ -8,6 +8,7 @@
 mod kernel;
 
 use crate::mount::{Disk, policies, possible};
+use crate::tree::is_full;
 use kernel::{Got, Kernel};
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -334,8 +335,11 @@ fn scripts_do_what_the_model_says() {
     for seed in 1..=scripts() {
         for (n, kind) in Kind::ALL.into_iter().enumerate() {
             let layout = layouts[(n + seed as usize) % layouts.len()];
-            for policy in policies() {
-                passed += run(kind, seed, (layout, policy));
+            let policies: Vec<_> = policies().into_iter().collect();
+            // One policy of each kind of script, in turn; a nightly run takes all.
+            let turn = std::slice::from_ref(&policies[n % policies.len()]);
+            for policy in if is_full() { &policies } else { turn } {
+                passed += run(kind, seed, (layout, *policy));
             }
         }
     }

@@ -139,7 +139,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume of which no group is loaded yet; [`crate::ffs::space::alloc::group::load`] loads one.
+    /// A volume of which no group is loaded yet; [`load`](crate::ffs::space::alloc::group::load)
+    /// loads one.
     ///
     /// # Errors
     /// [`FsError::Damaged`] if the sizes contradict each other.

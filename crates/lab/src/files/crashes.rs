@@ -1,10 +1,10 @@
 //! Cuts the power of a simulated disk at each of its writes, and looks at what is left.
 //!
 //! A script makes, renames and removes files over FFS on a mechanical disk without a write cache.
-//! The disk completes its writes in an order of its own, and a [`tape`] says which it was. A crash state
-//! is what the first writes leave, with and without the first half of the sectors of the next one:
-//! a disk writes sectors in order, each whole or not at all. Each state is checked, repaired where
-//! the policy asks for that, mounted, and compared with the calls that were answered by then
+//! The disk completes its writes in an order of its own, and a [`tape`] says which it was. A crash
+//! state is what the first writes leave, with and without the first half of the sectors of the next
+//! one: a disk writes sectors in order, each whole or not at all. Each state is checked, repaired
+//! where the policy asks for that, mounted, and compared with the calls that were answered by then
 //! ([`look`]).
 //!
 //! The prover (`seekless prove --fs ffs`) tries more states of worse devices. This here is what the

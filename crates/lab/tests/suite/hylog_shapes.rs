@@ -171,6 +171,9 @@ fn h30_users_and_disks() {
     let [few, many] = [2, 30].map(|users| [1, 8].map(|disks| gain(0.5, disks, users)));
     assert!((many[1] / many[0] - 1.0).abs() < 0.05, "no fewer with more disks: {many:?}");
     assert!(few.iter().chain(&many).all(|&gain| gain > 1.1 && gain < 1.77), "{few:?} {many:?}");
+    if !crate::is_full() {
+        return;
+    }
     let [some, many] = [8, 30].map(|users| [1, 8].map(|disks| gain(0.92, disks, users)));
     assert!(many[1] < 0.97 * many[0], "fewer with more disks: {many:?}");
     for (some, many) in some.into_iter().zip(many) {
@@ -202,6 +205,9 @@ fn h31_arrays() {
         let share = run.throughput(&parity) / run.throughput(&plain);
         println!("{utilisation} {kind}: RAID-5 over RAID-0 {share:.3}");
         assert!(range.contains(&share), "{utilisation} {kind}: {share}");
+    }
+    if !crate::is_full() {
+        return;
     }
     let run = Run { utilisation: 0.92, segment: 8 * CHUNK, ..SCATTERED };
     let [lfs, hylog] = [Kind::LFS, Kind::HYLOG].map(|kind| run.with(kind).throughput(&parity));

@@ -1,6 +1,12 @@
 //! Tests in virtual time in one program.
 #![allow(clippy::disallowed_types, missing_docs)]
 
+/// True in a nightly run, which sets `SEEKLESS_FULL=1`: figures that take long are measured at all
+/// their points.
+fn is_full() -> bool {
+    std::env::var_os("SEEKLESS_FULL").is_some_and(|value| value == "1")
+}
+
 mod counting;
 #[path = "../../../layouts/tests/suite/support/mod.rs"]
 mod support;

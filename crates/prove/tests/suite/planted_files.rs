@@ -4,7 +4,7 @@
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
-use crate::hunters::{Hunt, Known, cheap, each, hunts};
+use crate::hunters::{Hunt, Known, cheap, each, hunts, is_long};
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_fs::policy::planted::policies;
 use seekless_prove::files::FileSubject;
@@ -81,9 +81,12 @@ fn every_planted_bug_is_found() {
 /// not without it.
 #[test]
 fn violations_shrink_and_repeat() {
-    // One policy each; the one above hunts in all.
+    // One policy each; the one above hunts in all. A usual run takes each third bug.
     let mut planted = planted();
     planted.dedup_by_key(|one| one.1);
+    if !is_long() {
+        planted = planted.into_iter().step_by(3).collect();
+    }
     each(&planted, |&(subject, bug)| {
         let Hunt { seed, states } = cheap(known(subject, bug));
         let options = ProveOptions { seed, states, ..ProveOptions::of(subject) };

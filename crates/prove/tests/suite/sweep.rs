@@ -1,6 +1,7 @@
 //! The sweep finds nothing in any layout, and is a function of its seed.
 #![allow(missing_docs)]
 
+use crate::hunters::is_long;
 use seekless_arrays::Level;
 use seekless_layouts::Kind;
 use seekless_prove::{BlockSubject, ProveOptions, WORKLOADS, prove};
@@ -11,12 +12,13 @@ fn no_clock() -> u64 {
 
 #[test]
 fn every_layout_keeps_its_contract() {
+    let (states, workloads) = if is_long() { (150_000, 20) } else { (60_000, 10) };
     for kind in Kind::ALL {
-        let options = ProveOptions { states: 150_000, ..ProveOptions::new(kind) };
+        let options = ProveOptions { states, ..ProveOptions::new(kind) };
         let report = prove(&options, no_clock, &mut |_, _| {});
         assert!(report.violations.is_empty(), "{}", report.to_text());
-        assert!(report.states >= 150_000);
-        assert!(report.workloads >= 20.min(WORKLOADS), "{} kinds of workload", report.workloads);
+        assert!(report.states >= states);
+        assert!(report.workloads >= workloads.min(WORKLOADS), "{} workloads", report.workloads);
         let f = report.faults;
         assert!(f.lost > 0 && f.torn > 0 && f.reordered > 0 && f.unreadable > 0, "{f:?}");
         assert!(f.failed_writes > 0 && f.failed_flushes > 0 && f.failed > 0, "{f:?}");
