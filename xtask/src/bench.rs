@@ -11,7 +11,7 @@ mod servers;
 mod simulation;
 
 use crate::guided::guided;
-use crate::run::seekless;
+use crate::run::distributed;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ pub fn bench(args: &[&str]) -> Result<()> {
     let program = match args.iter().find_map(|arg| arg.strip_prefix(PROGRAM)) {
         Some(path) => PathBuf::from(path),
         None if with_profile => guided()?,
-        None => seekless()?,
+        None => distributed()?,
     };
     let setup = Setup { program, quick };
     for (name, section) in SECTIONS {

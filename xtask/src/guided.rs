@@ -64,10 +64,10 @@ fn build(compiler: &Compiler, dir: &Path, option: &str, path: &Path) -> Result<P
     let path = path.to_str().context("the checkout's path is no text")?;
     let mut command = cargo();
     command.env("RUSTFLAGS", format!("{flags} -Cprofile-{option}={path}").trim());
-    command.args(["build", "--quiet", "--release", "--package", "seekless"]);
+    command.args(["build", "--quiet", "--profile", "dist", "--package", "seekless"]);
     command.args(["--target", &compiler.host]).arg("--target-dir").arg(dir);
     run(&mut command)?;
-    Ok(dir.join(&compiler.host).join("release").join("seekless"))
+    Ok(dir.join(&compiler.host).join("dist").join("seekless"))
 }
 
 /// Runs a little of everything that the program does.

@@ -74,6 +74,16 @@ pub fn seekless() -> Result<PathBuf> {
     Ok(target().join("release").join("seekless"))
 }
 
+/// Builds the program as it is given away, with fat LTO, and returns its path. Benchmarks measure
+/// this one.
+///
+/// # Errors
+/// If it does not build.
+pub fn distributed() -> Result<PathBuf> {
+    run(cargo().args(["build", "--quiet", "--profile", "dist", "--package", "seekless"]))?;
+    Ok(target().join("dist").join("seekless"))
+}
+
 /// Builds the program as tests do, with its assertions and the bugs that can be planted in it, and
 /// returns its path. All tests are built with it: the program alone would be built with other
 /// features of its dependencies, and all of them once more for the tests.

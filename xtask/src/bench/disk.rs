@@ -21,7 +21,7 @@ const DISKSIM: [(&str, f64); 4] = [
 /// If the program that measures does not build or fails.
 pub fn disk(setup: &Setup) -> Result<()> {
     let requests = setup.pick("1000000", "200000");
-    let build = ["build", "--quiet", "--release", "--package", "seekless-disk"];
+    let build = ["build", "--quiet", "--profile", "dist", "--package", "seekless-disk"];
     crate::run::run(cargo().args(build).args(["--example", "drive_speed"]))?;
     let program = setup.program.with_file_name("examples").join("drive_speed");
     let spec = root().join("crates/disk/specs/atlas10k.toml");

@@ -104,7 +104,7 @@ impl Served {
 
 /// Latency measured by a client minus that of the model, request by request.
 fn punctual(setup: &Setup) -> Result<()> {
-    let build = ["build", "--quiet", "--release", "--package", "seekless-serve"];
+    let build = ["build", "--quiet", "--profile", "dist", "--package", "seekless-serve"];
     crate::run::run(cargo().args(build).args(["--example", "punctual"]))?;
     let program = setup.program.with_file_name("examples").join("punctual");
     let seconds = setup.pick("30", "8");
