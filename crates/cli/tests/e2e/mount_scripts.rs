@@ -335,7 +335,7 @@ fn scripts_do_what_the_model_says() {
     for seed in 1..=scripts() {
         for (n, kind) in Kind::ALL.into_iter().enumerate() {
             let layout = layouts[(n + seed as usize) % layouts.len()];
-            let policies: Vec<_> = policies().into_iter().collect();
+            let policies: Vec<_> = policies().collect();
             // One policy of each kind of script, in turn; a nightly run takes all.
             let turn = std::slice::from_ref(&policies[n % policies.len()]);
             for policy in if is_full() { &policies } else { turn } {

@@ -117,12 +117,12 @@ fn a_wrong_number_differs() {
 #[test]
 fn free_costs_of_the_host_are_varied() {
     let report = &*UPDATE;
-    let gain = claim(&report, "V41/ultra170+st19101");
+    let gain = claim(report, "V41/ultra170+st19101");
     let measured = gain["measured"].as_f64().expect("a number");
     let sensitivity = gain["sensitivity"].as_array().expect("half and double");
     let [half, double] = [0, 1].map(|at| sensitivity[at].as_f64().expect("a number"));
     assert!(half > measured && measured > double, "a slow host hides the disk: {gain:#}");
-    let alone = claim(&report, "V39/inplace/st19101");
+    let alone = claim(report, "V39/inplace/st19101");
     assert_eq!(alone["sensitivity"][0], alone["measured"], "the disk alone has no host");
     for claim in report["claims"].as_array().expect("claims") {
         let Some(sensitivity) = claim["sensitivity"].as_array() else { continue };
