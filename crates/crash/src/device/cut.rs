@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_cut_undoes_what_was_not_flushed_and_no_more() {
         let mut medium = CutMedium::new(Cells::new(4));
-        let block = |version| Data::stamp(version, 0, 1);
+        let block = |version| Data::stamp(1, 0, version);
         medium.write(0, &block(1)).expect("memory");
         medium.sync().expect("memory");
         medium.write(1, &block(2)).expect("memory");
