@@ -2,19 +2,18 @@
 //!
 //! The sweep fills a [`Report`]; each writer turns it into one form: [`text`] for a terminal,
 //! [`json`] for programs, [`junit`] for build servers, [`html`] for a browser. A writer reads the
-//! report and nothing else. [`policies`] puts several reports together, and [`reliance`]
-//! compares them. [`summary`] holds what all
-//! of them say: the verdict and its reason.
+//! report and nothing else. [`policies`] puts several reports together, and [`enough`] says which
+//! policy is enough. [`summary`] holds what all of them say: the verdict and its reason.
 //!
 //! Output of checks, names of files and values of acknowledgements are hostile input. Each writer
 //! passes them through [`clean`] and escapes them.
 
 pub mod clean;
+pub mod enough;
 pub mod html;
 pub mod json;
 pub mod junit;
 pub mod policies;
-pub mod reliance;
 pub mod signature;
 pub mod summary;
 pub mod text;

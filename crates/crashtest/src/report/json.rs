@@ -3,7 +3,7 @@
 //! Verdict and headline come first, so that a script need not derive them. `format` is the version
 //! of the form: a field may be added under the same version, but none is removed or changed.
 
-use super::{Report, Verdict, reliance};
+use super::{Report, Verdict, enough};
 use serde::Serialize;
 
 /// Version of the form.
@@ -15,7 +15,7 @@ pub(super) struct Form<'r> {
     verdict: Verdict,
     headline: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    relies_on_more_than_posix: Option<reliance::Answer>,
+    enough_policy: Option<enough::Answer>,
     #[serde(flatten)]
     report: &'r Report,
 }
@@ -26,7 +26,7 @@ pub(super) fn form(report: &Report) -> Form<'_> {
         format: FORMAT,
         verdict: report.verdict(),
         headline: report.headline(),
-        relies_on_more_than_posix: None,
+        enough_policy: None,
         report,
     }
 }
@@ -36,8 +36,8 @@ pub(super) fn form(report: &Report) -> Form<'_> {
 /// # Errors
 /// If the serializer fails; the model gives it no cause to.
 pub fn write(report: &Report) -> Result<String, serde_json::Error> {
-    let answer = reliance::of_report(report);
-    let form = Form { relies_on_more_than_posix: answer, ..form(report) };
+    let answer = enough::of_report(report);
+    let form = Form { enough_policy: answer, ..form(report) };
     let mut out = serde_json::to_string_pretty(&form)?;
     out.push('\n');
     Ok(out)

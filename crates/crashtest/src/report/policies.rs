@@ -1,11 +1,11 @@
 //! The reports of one workload under several policies: which of them it is safe on, and the report
 //! of each.
 //!
-//! A table compares the policies; the reports follow in the same order. The last line says whether
-//! the program relies on more than POSIX promises.
+//! A table compares the policies; the reports follow in the same order. The last line says which
+//! policy is enough for the program.
 
 use super::units::many;
-use super::{Report, Verdict, json, reliance, text};
+use super::{Report, Verdict, enough, json, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -76,7 +76,7 @@ pub fn write(reports: &[PolicyReport], colour: bool) -> String {
             let _ = writeln!(out, "\n{} without a verdict of the check", many(count, "state"));
         }
     }
-    let _ = writeln!(out, "\n{}", reliance::of_policies(reports).line());
+    let _ = writeln!(out, "\n{}", enough::of_policies(reports).line());
     out
 }
 
@@ -85,7 +85,7 @@ struct Form<'r> {
     format: u32,
     verdict: Verdict,
     headline: String,
-    relies_on_more_than_posix: reliance::Answer,
+    enough_policy: enough::Answer,
     policies: Vec<One<'r>>,
 }
 
@@ -107,7 +107,7 @@ pub fn write_json(reports: &[PolicyReport]) -> Result<String, serde_json::Error>
         format: json::FORMAT,
         verdict: verdict(reports),
         headline: headline(reports),
-        relies_on_more_than_posix: reliance::of_policies(reports),
+        enough_policy: enough::of_policies(reports),
         policies: policies.collect(),
     };
     let mut out = serde_json::to_string_pretty(&form)?;

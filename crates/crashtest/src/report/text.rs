@@ -4,7 +4,7 @@
 use super::clean::{command, last_lines, one_line};
 use super::example::{by_fate, fate_word, moment, place, request, size, story};
 use super::units::many;
-use super::{Example, Fate, Group, Kind, Probe, Report, Verdict, reliance};
+use super::{Example, Fate, Group, Kind, Probe, Report, Verdict, enough};
 use std::fmt::Write as _;
 
 /// Groups that are shown in full.
@@ -64,7 +64,7 @@ impl Style {
 /// The report as text, with or without terminal colours.
 pub fn write(report: &Report, colour: bool) -> String {
     let mut out = body(report, colour);
-    if let Some(answer) = reliance::of_report(report) {
+    if let Some(answer) = enough::of_report(report) {
         line(&mut out, &format!("\n{}", answer.line()));
     }
     out
