@@ -69,6 +69,8 @@ pub struct Checked {
     pub directories: u64,
     /// Units of data in use: fragments or blocks.
     pub fragments: u64,
+    /// Whole copies of the superblock, the first one included.
+    pub superblocks: u32,
 }
 
 impl Checked {
@@ -88,6 +90,8 @@ impl Checked {
 pub struct Repaired {
     /// The findings that were repaired, in the order in which this was done.
     pub list: Vec<Box<dyn Finding>>,
+    /// What files have lost, a sentence each, with their paths.
+    pub lost: Vec<String>,
     /// True if the superblock said that the file system was in use, and says now that it is clean.
     pub marked_clean: bool,
 }

@@ -117,14 +117,20 @@ impl Checked {
         if !self.before.unmounted {
             writeln!(out, "the file system was not unmounted")?;
         }
-        let Findings { inodes, directories, .. } = self.before;
+        for lost in self.repair.iter().flat_map(|report| &report.lost) {
+            writeln!(out, "lost: {lost}")?;
+        }
+        let Findings { inodes, directories, superblocks, .. } = self.before;
         let verdict = match (self.status(), findings.len()) {
             (0, _) => "clean".to_owned(),
             (CORRECTED, count) => format!("{count} findings repaired, clean now"),
             (_, count) => format!("{count} findings left; --repair repairs them"),
         };
         let names = names(&args.image);
-        writeln!(out, "{names}: {inodes} inodes, {directories} directories; {verdict}")?;
+        writeln!(
+            out,
+            "{names}: {inodes} inodes, {directories} directories, {superblocks} superblocks; {verdict}"
+        )?;
         Ok(())
     }
 
@@ -137,16 +143,19 @@ impl Checked {
             })
         };
         let findings = self.findings();
+        let lost = self.repair.iter().flat_map(|report| &report.lost);
         json!({
             "image": json_names(&args.image),
             "clean": self.status() <= CORRECTED,
             "unmounted": self.before.unmounted,
             "repaired": self.repair.is_some(),
+            "lost": lost.collect::<Vec<_>>(),
             "findings": findings.iter().map(finding).collect::<Vec<_>>(),
             "more": self.before.cut && self.repair.is_none(),
             "inodes": self.before.inodes,
             "directories": self.before.directories,
             "fragments": self.before.fragments,
+            "superblocks": self.before.superblocks,
         })
     }
 }

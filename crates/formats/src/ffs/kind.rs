@@ -98,13 +98,19 @@ fn boxed(list: Vec<Finding>) -> Vec<Box<dyn report::Finding>> {
 
 impl From<Findings> for Checked {
     fn from(findings: Findings) -> Checked {
-        let Findings { list, cut, unmounted, inodes, directories, fragments } = findings;
-        Checked { list: boxed(list), cut, unmounted, inodes, directories, fragments }
+        let Findings { list, cut, unmounted, inodes, directories, fragments, superblocks } =
+            findings;
+        let list = boxed(list);
+        Checked { list, cut, unmounted, inodes, directories, fragments, superblocks }
     }
 }
 
 impl From<RepairReport> for Repaired {
     fn from(report: RepairReport) -> Repaired {
-        Repaired { list: boxed(report.repaired), marked_clean: report.marked_clean }
+        Repaired {
+            list: boxed(report.repaired),
+            lost: report.lost,
+            marked_clean: report.marked_clean,
+        }
     }
 }

@@ -4,4 +4,5 @@ pub mod check;
 pub mod dump;
 pub mod mkfs;
 pub mod repair;
+pub mod spare;
 pub mod store;

@@ -12,9 +12,10 @@
 
 use crate::error::FsError;
 use crate::ffs::calls::personality::{Ffs, Format};
+use crate::ffs::offline::spare;
 use crate::ffs::offline::store::{Found, is_damage, load};
 use crate::ffs::ondisk::format::{
-    PolicyAdvice, Recovery, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
+    PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
 };
 use crate::ffs::reclaim::Reclaim;
 use crate::ffs::space::alloc::{group, inode as inode_alloc};
@@ -70,6 +71,8 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     let counter = counter.wrapping_add(1);
     let leaks = superblock.state == State::InUse;
     if writes {
+        superblock.compatible |= SPARE_COPIES;
+        spare::complete(disk, &superblock)?;
         superblock.recovery = match options.policy {
             PolicyKind::Soft => Recovery::None,
             PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,

@@ -18,6 +18,7 @@ mod walk;
 pub(crate) use maps::write_group;
 
 use crate::error::FsError;
+use crate::ffs::offline::spare::Spare;
 use crate::ffs::offline::store::{Found, Store, load};
 use crate::ffs::ondisk::format::{SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::Geometry;
@@ -33,6 +34,8 @@ pub(crate) struct Examination<'d> {
     store: Store<'d>,
     known: Known,
     found: Collector,
+    /// Whole copies of the superblock, the first one included.
+    superblocks: u32,
 }
 
 /// The result of an examination, for repair.
@@ -59,14 +62,14 @@ pub(crate) fn examine(disk: &mut dyn Disk) -> Result<Examined, FsError> {
     let metadata: u64 =
         (0..geometry.groups()).map(|group| geometry.metadata_of(group).len() as u64).sum();
     let store = Store::new(disk, geometry, superblock.sealer());
-    let mut run = Examination { store, known, found: Collector::default() };
+    let mut run = Examination { store, known, found: Collector::default(), superblocks: 0 };
     run.superblocks(&superblock, at)?;
     run.inodes()?;
     run.unless_cut(Examination::names)?;
     run.unless_cut(Examination::connectivity)?;
     run.unless_cut(Examination::counts)?;
     run.unless_cut(Examination::maps)?;
-    let Examination { known, found, .. } = run;
+    let Examination { known, found, superblocks, .. } = run;
     let findings = Findings {
         list: found.list,
         cut: found.cut,
@@ -74,6 +77,7 @@ pub(crate) fn examine(disk: &mut dyn Disk) -> Result<Examined, FsError> {
         inodes: known.in_use().count() as u64,
         directories: known.folders.len() as u64,
         fragments: known.claimed() - metadata,
+        superblocks,
     };
     Ok(Examined { superblock, findings, known })
 }
@@ -89,8 +93,15 @@ impl Examination<'_> {
         let geometry = self.store.geometry.clone();
         let block_bytes = geometry.block_bytes() as u64;
         if at != SUPERBLOCK_AT {
-            let copy = geometry.group_of_fragment(geometry.first_fragment(at / block_bytes));
-            self.found.add(Finding::Superblock { copy });
+            self.found.add(Finding::Superblock { at });
+        }
+        let mut whole = u32::from(at == SUPERBLOCK_AT);
+        for (block, spare) in self.store.spares(superblock)? {
+            match spare {
+                Spare::Whole => whole += 1,
+                Spare::Damaged => self.found.add(Finding::Spare { block }),
+                Spare::Missing => {}
+            }
         }
         for group in 1..geometry.groups() {
             let Some(block) = geometry.superblock_of(group) else { continue };
@@ -98,10 +109,13 @@ impl Examination<'_> {
             let copy = Superblock::decode(&bytes[..SECTOR_BYTES], block * block_bytes);
             let agrees =
                 copy.is_ok_and(|copy| copy.id == superblock.id && copy.sizes == superblock.sizes);
-            if !agrees {
+            if agrees {
+                whole += 1;
+            } else {
                 self.found.add(Finding::Copy { group });
             }
         }
+        self.superblocks = whole;
         Ok(())
     }
 }

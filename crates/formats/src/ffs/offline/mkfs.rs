@@ -8,7 +8,7 @@ use crate::error::FsError;
 use crate::ffs::offline::store::Store;
 use crate::ffs::ondisk::entries;
 use crate::ffs::ondisk::format::{
-    FIRST_INODE, MOST_LABEL, Optimisation, Recovery, SUPERBLOCK_AT, State, Superblock,
+    FIRST_INODE, MOST_LABEL, Optimisation, Recovery, SPARE_COPIES, SUPERBLOCK_AT, State, Superblock,
 };
 use crate::ffs::ondisk::geometry::{
     Fragment, GROUP_UNIT, Geometry, MOST_GROUP, MOST_GROUP_INODES, Place, STAGGER_GROUPS, STAGGERS,
@@ -79,6 +79,7 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
 
     let first = SUPERBLOCK_AT / u64::from(options.block);
     store.write(first, vec![0; geometry.block_bytes()])?;
+    store.erase_spares()?;
     store.flush()?;
     for group in 0..geometry.groups() {
         write_maps(&mut store, group, options.now)?;
@@ -88,6 +89,7 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     for block in (1..geometry.groups()).filter_map(|group| geometry.superblock_of(group)) {
         store.write_superblock(&superblock, block, 0)?;
     }
+    store.complete_spares(&superblock)?;
     store.flush()?;
     store.write_superblock(&superblock, first, 0)?;
     store.flush()?;
@@ -144,7 +146,12 @@ fn plan(volume: u64, options: &MkfsOptions) -> Result<Geometry, FsError> {
     };
     crate::ffs::ondisk::geometry::check_units(&probe).map_err(FsError::BadOption)?;
     let per_block = block / fragment;
-    let fragments = volume / u64::from(block) * u64::from(per_block);
+    // A file system of one group leaves the last block for a copy of its superblock.
+    let one_group = u64::from(options.group.map_or(GROUP_FRAGMENTS, |bytes| {
+        u32::try_from(bytes / u64::from(fragment)).unwrap_or(u32::MAX)
+    })) * u64::from(fragment);
+    let spare = if volume <= one_group { BLOCK_BYTES as u64 } else { 0 };
+    let fragments = (volume - spare) / u64::from(block) * u64::from(per_block);
     let most = u64::from(u32::MAX / per_block * per_block);
     if fragments > most {
         let bytes = most * u64::from(fragment);
@@ -194,7 +201,7 @@ fn inodes_per_group(options: &MkfsOptions, group: u32, groups: u32) -> u32 {
 
 fn superblock_of(sizes: Sizes, options: &MkfsOptions) -> Superblock {
     Superblock {
-        compatible: 0,
+        compatible: SPARE_COPIES,
         read_only: 0,
         incompatible: 0,
         id: options.id,
@@ -301,6 +308,7 @@ fn write_root(store: &mut Store<'_>, options: &MkfsOptions) -> Result<(), FsErro
 mod tests {
     use super::*;
     use crate::ffs::offline::store::load;
+    use crate::ffs::ondisk::format::BOOT_COPY_AT;
     use seekless_engine::device::medium::Cells;
     use seekless_engine::disk::MediumDisk;
 
@@ -354,14 +362,36 @@ mod tests {
                 MkfsOptions { group: Some(group), id: 77, label, ..MkfsOptions::default() };
             let made = mkfs(&mut MediumDisk(&mut cells), &options).expect("possible");
             let mut disk = MediumDisk(&mut cells);
-            let places = [0, 1, 3, 5, 7].map(|number| match number {
+            let places = [0, 8, 1, 3, 5, 7].map(|number| match number {
                 0 => SUPERBLOCK_AT,
+                8 => BOOT_COPY_AT,
                 number => number * (group + stagger),
             });
             for at in places {
                 let found = load(&mut disk).expect("a copy is left");
                 assert_eq!((found.at, &found.superblock), (at, &made.superblock));
                 let zeros = seekless_engine::data::Data::zeros(2);
+                disk.write(at / BLOCK_BYTES as u64, zeros).expect("memory");
+            }
+            assert_eq!(load(&mut disk), Err(FsError::Foreign));
+        }
+    }
+
+    /// A file system of one group has three copies, the last of them at the end of the volume.
+    #[test]
+    fn a_small_file_system_has_three_copies_far_apart() {
+        for bytes in [1_u64 << 20, (1 << 20) + 4096, 16 << 20, 127 << 20] {
+            let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
+            let made =
+                mkfs(&mut MediumDisk(&mut cells), &MkfsOptions::default()).expect("possible");
+            assert_eq!(made.groups, 1);
+            let mut disk = MediumDisk(&mut cells);
+            let findings = crate::ffs::check(&mut disk).expect("it is whole");
+            assert_eq!((findings.superblocks, findings.list.len()), (3, 0));
+            for at in [SUPERBLOCK_AT, BOOT_COPY_AT, bytes - BLOCK_BYTES as u64] {
+                let found = load(&mut disk).expect("a copy is left");
+                assert_eq!((found.at, &found.superblock), (at, &made.superblock));
+                let zeros = seekless_engine::data::Data::zeros(1);
                 disk.write(at / BLOCK_BYTES as u64, zeros).expect("memory");
             }
             assert_eq!(load(&mut disk), Err(FsError::Foreign));

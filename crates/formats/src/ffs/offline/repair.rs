@@ -3,10 +3,12 @@
 //! A round applies the findings of the earliest phase that has any, and those of phases that do not
 //! depend on it, then checks again. Each fix is one sector, or sectors that are right by
 //! themselves, so a crash leaves a subset of the findings. New directory blocks are written before
-//! the inode that names them. The maps come last, computed from what the inodes claim, and the
+//! the inode that names them, and copies of blocks with several owners before their addresses. The maps come last, computed from what the inodes claim, and the
 //! superblock is marked clean when a check finds nothing.
 
 mod found;
+mod lost;
+mod shared;
 
 use crate::error::FsError;
 use crate::ffs::offline::check::finding::{Finding, Slot};
@@ -17,7 +19,7 @@ use crate::ffs::ondisk::fields::put;
 use crate::ffs::ondisk::format::{
     LOG_INODE, Recovery, SECTOR_ADDRESSES, SUPERBLOCK_AT, State, Superblock,
 };
-use crate::ffs::ondisk::geometry::Place;
+use crate::ffs::ondisk::geometry::{Fragment, Place};
 use crate::ffs::ondisk::group;
 use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::ondisk::seal::SealKind;
@@ -25,7 +27,7 @@ use found::Finder;
 use seekless_engine::disk::Disk;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{FileKind, ROOT, is_name};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds at most. Each phase takes a few; a file system with very many findings takes more.
 const MOST_ROUNDS: u32 = 256;
@@ -35,6 +37,8 @@ const MOST_ROUNDS: u32 = 256;
 pub struct RepairReport {
     /// The findings that were repaired, in the order in which this was done.
     pub repaired: Vec<Finding>,
+    /// What files have lost, a sentence each, with their paths.
+    pub lost: Vec<String>,
     /// True if the superblock said that the file system was in use, and says now that it is clean.
     pub marked_clean: bool,
 }
@@ -46,6 +50,7 @@ pub struct RepairReport {
 /// lack of free space say.
 pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
     let mut report = RepairReport::default();
+    let mut lost = Vec::new();
     let mut left = 0;
     for _ in 0..MOST_ROUNDS {
         let Examined { superblock, findings, known } = examine(disk)?;
@@ -58,17 +63,22 @@ pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
         let finder = Finder::new(known);
         let mut run = Repair::new(store, finder, superblock);
         if findings.is_clean() {
+            report.lost = run.with_paths(&lost)?;
             report.marked_clean = run.mark_clean()?;
             return Ok(report);
         }
         let mut progress = false;
         let first = findings.list.iter().map(Finding::phase).filter(|&phase| phase > 0).min();
-        for finding in findings.list.iter().filter(|finding| is_due(finding.phase(), first)) {
+        let due: Vec<&Finding> =
+            findings.list.iter().filter(|finding| is_due(finding.phase(), first)).collect();
+        run.copy_shared(&due)?;
+        for finding in due {
             if run.fix(finding)? {
                 progress = true;
                 report.repaired.push(finding.clone());
             }
         }
+        lost.append(&mut run.lost);
         run.store.flush()?;
         if !progress {
             break;
@@ -91,12 +101,17 @@ struct Repair<'d> {
     groups: BTreeSet<u32>,
     /// Chunks that this round has written anew: places of other findings in them are stale.
     rebuilt: BTreeSet<u64>,
+    /// Where the copies are of blocks with several owners, by the address that is to lead there.
+    copies: BTreeMap<Slot, Fragment>,
+    /// What files lose in this round: the inode, and a sentence.
+    lost: Vec<(u32, String)>,
 }
 
 impl<'d> Repair<'d> {
     fn new(store: Store<'d>, finder: Finder, superblock: Superblock) -> Repair<'d> {
         let (groups, rebuilt) = (BTreeSet::new(), BTreeSet::new());
-        Repair { store, finder, superblock, groups, rebuilt }
+        let (copies, lost) = (BTreeMap::new(), Vec::new());
+        Repair { store, finder, superblock, groups, rebuilt, copies, lost }
     }
 
     /// Applies a finding; false if it cannot be done, or not in this round.
@@ -104,6 +119,7 @@ impl<'d> Repair<'d> {
         use Finding as F;
         match *finding {
             F::Superblock { .. } | F::Copy { .. } => self.copies(finding)?,
+            F::Spare { .. } => self.store.complete_spares(&self.superblock)?,
             F::Sector { kind, place, first } => self.sector(kind, place, first)?,
             F::Initialised { group, right, .. } => self.mark(group, right)?,
             F::BadInode { ino, .. } => self.bad_inode(ino)?,
@@ -111,8 +127,18 @@ impl<'d> Repair<'d> {
                 let most = self.store.geometry.most_file_bytes();
                 self.set_inode(ino, |inode| inode.size = most)?;
             }
-            F::BadAddress { slot, .. } | F::Duplicate { slot, .. } | F::PastEnd { slot, .. } => {
-                self.clear_slot(slot)?;
+            F::BadAddress { slot, .. } | F::PastEnd { slot, .. } => self.set_slot(slot, 0)?,
+            F::Duplicate { slot, .. } => match self.copies.remove(&slot) {
+                Some(copy) => self.set_slot(slot, copy)?,
+                None => {
+                    self.lose_block(finding);
+                    self.set_slot(slot, 0)?;
+                }
+            },
+            F::Addresses { ino, place, from, to } => {
+                let sentence = format!("bytes {from} to {to} read as zeros");
+                self.lost.push((ino, sentence));
+                self.sector(SealKind::Indirect, place, None)?;
             }
             F::WrongSectors { ino, right, .. } => {
                 self.set_inode(ino, |inode| inode.sectors = right)?;
@@ -203,7 +229,8 @@ impl<'d> Repair<'d> {
         })
     }
 
-    fn clear_slot(&mut self, slot: Slot) -> Result<(), FsError> {
+    /// Changes an address; 0 makes a hole.
+    fn set_slot(&mut self, slot: Slot, to: Fragment) -> Result<(), FsError> {
         let (place, kind) = match slot {
             Slot::Inode(ino, index) => {
                 let place = self.store.geometry.inode_place(ino);
@@ -216,7 +243,7 @@ impl<'d> Repair<'d> {
         debug_assert!(at / 4 <= SECTOR_ADDRESSES, "an address in the content of a sector");
         self.store.edit(place, kind, |sector, is_whole| {
             if is_whole {
-                put(sector, at, &0_u32.to_le_bytes());
+                put(sector, at, &to.to_le_bytes());
             }
         })
     }
@@ -304,6 +331,8 @@ impl<'d> Repair<'d> {
         }
         superblock.state = State::Clean;
         superblock.recovery = Recovery::None;
+        // What the mark vouches for may be in a volatile cache: a killed mount has left it there.
+        self.store.flush()?;
         let block = SUPERBLOCK_AT / self.store.geometry.block_bytes() as u64;
         self.store.write_superblock(&self.superblock, block, 0)?;
         self.store.flush()?;

@@ -4,8 +4,9 @@
 //! bad, so check reports it as it reports damage. Writes replace single sealed sectors and keep the
 //! rest of the engine block around them.
 
+use super::spare;
 use crate::error::FsError;
-use crate::ffs::ondisk::format::{COPY_GROUPS, SUPERBLOCK_AT, Superblock};
+use crate::ffs::ondisk::format::{BOOT_COPY_AT, COPY_GROUPS, SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, Place, STAGGERS};
 use crate::ffs::ondisk::seal::{SealKind, Sealer, counter};
 use bytes::Bytes;
@@ -36,7 +37,7 @@ pub fn load(disk: &mut dyn Disk) -> Result<Found, FsError> {
     let first = SUPERBLOCK_AT / BLOCK_BYTES as u64;
     let mut found = superblock_in(disk, first);
     if matches!(found, Err(FsError::Foreign | FsError::Damaged(_))) {
-        found = find_copy(disk).or(found);
+        found = find_spare(disk).or_else(|_| find_copy(disk)).or(found);
     }
     let found = found?;
     let volume = disk.blocks() * BLOCK_BYTES as u64;
@@ -59,6 +60,19 @@ fn superblock_in(disk: &mut dyn Disk, block: BlockNr) -> Result<Found, FsError> 
     let at = block * BLOCK_BYTES as u64;
     let superblock = Superblock::decode(&bytes[..SECTOR_BYTES], at)?;
     Ok(Found { superblock, at, counter: counter(&bytes) })
+}
+
+/// Looks for a copy outside of the groups ([`super::spare`]).
+fn find_spare(disk: &mut dyn Disk) -> Result<Found, FsError> {
+    let last = disk.blocks().saturating_sub(1);
+    let boot = superblock_in(disk, BOOT_COPY_AT / BLOCK_BYTES as u64);
+    if matches!(boot, Ok(_) | Err(FsError::Io(_))) {
+        return boot;
+    }
+    let found = superblock_in(disk, last)?;
+    // A block of a file may hold a copy of another file system.
+    let end = found.superblock.geometry()?.bytes();
+    if last * BLOCK_BYTES as u64 >= end { Ok(found) } else { Err(FsError::Foreign) }
 }
 
 /// Looks for a copy at each multiple of the least stagger, up to behind the largest first group.
@@ -198,6 +212,37 @@ impl<'d> Store<'d> {
         let bytes = superblock.encode(at, counter);
         self.disk.write(at / BLOCK_BYTES as u64, Data::bytes(bytes))?;
         Ok(())
+    }
+
+    /// What is at the places of spare copies of the superblock.
+    ///
+    /// # Errors
+    /// Errors of the volume.
+    pub fn spares(
+        &mut self,
+        superblock: &Superblock,
+    ) -> Result<Vec<(BlockNr, spare::Spare)>, FsError> {
+        let places = spare::places(self.disk, self.geometry.bytes());
+        places.map(|block| Ok((block, spare::look(self.disk, block, superblock)?))).collect()
+    }
+
+    /// Erases what is at the places of spare copies, and in the last block of the volume.
+    ///
+    /// # Errors
+    /// Errors of the volume.
+    pub fn erase_spares(&mut self) -> Result<(), FsError> {
+        for block in spare::places(self.disk, 0) {
+            self.disk.write(block, Data::zeros(1))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the spare copies of the superblock that are not there, or damaged.
+    ///
+    /// # Errors
+    /// Errors of the volume.
+    pub fn complete_spares(&mut self, superblock: &Superblock) -> Result<(), FsError> {
+        spare::complete(self.disk, superblock)
     }
 
     /// Makes all writes durable.

@@ -25,6 +25,11 @@ pub const SUPERBLOCK_BLOCK: BlockNr = SUPERBLOCK_AT / BLOCK_BYTES as u64;
 /// Groups whose metadata begins with a copy of the superblock.
 pub const COPY_GROUPS: [u32; 4] = [1, 3, 5, 7];
 
+/// Compatible feature: there are spare copies of the superblock outside of the groups.
+pub const SPARE_COPIES: u32 = 1;
+/// Byte of the copy in the boot area.
+pub const BOOT_COPY_AT: u64 = 32 << 10;
+
 /// Inode of the log.
 pub const LOG_INODE: u32 = 3;
 /// The first inode that a file may have.

@@ -18,6 +18,15 @@ pub enum Slot {
     Indirect(Place),
 }
 
+/// How much an address leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Fragments.
+    pub fragments: u32,
+    /// 0 for a block of the file, 1 to 3 for an indirect block.
+    pub level: u32,
+}
+
 /// Which bitmap of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bitmap {
@@ -31,8 +40,10 @@ pub enum Bitmap {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum Finding {
-    #[error("the superblock is damaged; the copy of group {copy} is whole")]
-    Superblock { copy: u32 },
+    #[error("the superblock is damaged; the copy at byte {at} is whole")]
+    Superblock { at: u64 },
+    #[error("the copy of the superblock in block {block} of the volume is damaged")]
+    Spare { block: u64 },
     #[error("the copy of the superblock in group {group} is damaged")]
     Copy { group: u32 },
     #[error(
@@ -51,9 +62,11 @@ pub enum Finding {
     #[error("inode {ino}: block {index} has the impossible address {address}")]
     BadAddress { ino: u32, index: u64, address: Fragment, slot: Slot },
     #[error("inode {ino}: block {index} at {address} also belongs to inode {other}")]
-    Duplicate { ino: u32, index: u64, address: Fragment, slot: Slot, other: u32 },
+    Duplicate { ino: u32, index: u64, address: Fragment, span: Span, slot: Slot, other: u32 },
     #[error("inode {ino}: block {index} at {address} lies behind the end of the file")]
     PastEnd { ino: u32, index: u64, address: Fragment, slot: Slot },
+    #[error("inode {ino}: the addresses of bytes {from} to {to} are damaged, which read as zeros")]
+    Addresses { ino: u32, place: Place, from: u64, to: u64 },
     #[error("inode {ino}: counts {stored} sectors, has {right}")]
     WrongSectors { ino: u32, stored: u32, right: u32 },
     #[error("directory {ino}: block {index} is missing")]
@@ -114,6 +127,7 @@ impl Finding {
             F::WrongLinks { stored, right, .. } if stored > right => Severity::Harmless,
             F::Initialised { stored, right, .. } if stored < right => Severity::Harmless,
             F::Superblock { .. }
+            | F::Spare { .. }
             | F::Copy { .. }
             | F::Initialised { .. }
             | F::Sector { kind: SealKind::Superblock | SealKind::Map, .. }
@@ -153,7 +167,7 @@ impl Finding {
     pub fn phase(&self) -> u8 {
         use Finding as F;
         match self {
-            F::Superblock { .. } | F::Copy { .. } => 0,
+            F::Superblock { .. } | F::Spare { .. } | F::Copy { .. } => 0,
             F::Sector { kind: SealKind::Map, .. }
             | F::BadHeader { .. }
             | F::WrongBits { .. }
@@ -188,6 +202,8 @@ pub struct Findings {
     pub directories: u64,
     /// Data fragments in use.
     pub fragments: u64,
+    /// Whole copies of the superblock, the first one included.
+    pub superblocks: u32,
 }
 
 impl Findings {

@@ -1,6 +1,6 @@
 //! Phase 1: inodes and their blocks; phase 1b: the other owners of blocks claimed twice.
 
-use super::finding::{Collector, Finding, Outcome};
+use super::finding::{Collector, Finding, Outcome, Span};
 use super::state::{Brief, Folder, Known};
 use super::walk::{Pointer, Visitor, walk};
 use super::{Examination, is_mark, read_inode};
@@ -12,6 +12,7 @@ use crate::ffs::ondisk::seal::SealKind;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{FileKind, MOST_SYMLINK};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Inodes of a block of the table that are in use, and its damaged sectors.
 type TableBlock = (Vec<(u32, Inode)>, Vec<(Place, u32)>);
@@ -117,8 +118,9 @@ impl Examination<'_> {
             self.found.add(Finding::TooLarge { ino, size });
             inode.size = most;
         }
-        let Examination { store, known, found } = self;
-        let mut claimer = Claimer { ino, known, found, fragments: 0, next: 0 };
+        let Examination { store, known, found, .. } = self;
+        let size = inode.size;
+        let mut claimer = Claimer { ino, size, known, found, fragments: 0, next: 0 };
         if inode.has_blocks() {
             walk(store, ino, &inode, &mut claimer)?;
         }
@@ -195,6 +197,8 @@ fn possible_kind(ino: u32, inode: &Inode) -> Option<FileKind> {
 /// Claims the blocks of an inode.
 struct Claimer<'c> {
     ino: u32,
+    /// Bytes of the file.
+    size: u64,
     known: &'c mut Known,
     found: &'c mut Collector,
     /// Fragments claimed.
@@ -212,7 +216,8 @@ impl Visitor for Claimer<'_> {
         } else if !pointer.is_possible(geometry) {
             Finding::BadAddress { ino, index, address, slot }
         } else if !self.known.claim(pointer.range()) {
-            Finding::Duplicate { ino, index, address, slot, other: 0 }
+            let span = Span { fragments, level };
+            Finding::Duplicate { ino, index, address, span, slot, other: 0 }
         } else {
             self.fragments += u64::from(fragments);
             self.next += u64::from(level == 0 && index == self.next);
@@ -225,8 +230,11 @@ impl Visitor for Claimer<'_> {
         false
     }
 
-    fn damaged(&mut self, place: Place) {
-        self.found.add(Finding::Sector { kind: SealKind::Indirect, place, first: None });
+    fn damaged(&mut self, place: Place, blocks: Range<u64>, geometry: &Geometry) {
+        let bytes = geometry.block_bytes() as u64;
+        let from = blocks.start.saturating_mul(bytes).min(self.size);
+        let to = blocks.end.saturating_mul(bytes).min(self.size);
+        self.found.add(Finding::Addresses { ino: self.ino, place, from, to });
     }
 }
 
@@ -250,7 +258,7 @@ impl Visitor for Finder<'_> {
         true
     }
 
-    fn damaged(&mut self, _place: Place) {}
+    fn damaged(&mut self, _place: Place, _blocks: Range<u64>, _geometry: &Geometry) {}
 }
 
 /// The addresses of the blocks of a directory, in order, without what phase 1 rejected.
@@ -278,5 +286,5 @@ impl Visitor for Blocks<'_> {
         true
     }
 
-    fn damaged(&mut self, _place: Place) {}
+    fn damaged(&mut self, _place: Place, _blocks: Range<u64>, _geometry: &Geometry) {}
 }

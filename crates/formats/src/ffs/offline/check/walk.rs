@@ -7,6 +7,7 @@ use crate::ffs::ondisk::format::{SECTOR_ADDRESSES, address_offset};
 use crate::ffs::ondisk::geometry::{Fragment, Geometry, Place};
 use crate::ffs::ondisk::inode::{DIRECT, INDIRECT, Inode, PREALLOCATED};
 use crate::ffs::ondisk::seal::SealKind;
+use std::ops::Range;
 
 /// An address that is not 0.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,9 @@ pub(super) trait Visitor {
     /// Takes an address; false if nothing below it may be read.
     fn pointer(&mut self, pointer: &Pointer, geometry: &Geometry) -> bool;
 
-    /// Takes the place of a sector of addresses with a bad seal; they count as 0.
-    fn damaged(&mut self, place: Place);
+    /// Takes the place of a sector of addresses with a bad seal, and the blocks of the file below
+    /// it; they count as 0.
+    fn damaged(&mut self, place: Place, blocks: Range<u64>, geometry: &Geometry);
 }
 
 /// Shows all addresses of an inode to the visitor.
@@ -102,7 +104,9 @@ impl Tree<'_, '_> {
             if entry % SECTOR_ADDRESSES == 0 {
                 is_whole = self.store.is_whole(&bytes, place, SealKind::Indirect);
                 if !is_whole {
-                    self.visitor.damaged(place);
+                    let first = index + entry as u64 * span;
+                    let blocks = first..first + SECTOR_ADDRESSES as u64 * span;
+                    self.visitor.damaged(place, blocks, &self.store.geometry);
                 }
             }
             let address = u32_at(&bytes, place.at);

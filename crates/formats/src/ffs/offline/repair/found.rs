@@ -245,7 +245,7 @@ impl Repair<'_> {
     }
 
     /// A block that nothing claims; it is claimed now.
-    fn free_block(&mut self) -> Option<Fragment> {
+    pub(super) fn free_block(&mut self) -> Option<Fragment> {
         let geometry = &self.store.geometry;
         let count = geometry.fragments_per_block();
         let mut at = self.finder.next;

@@ -79,6 +79,45 @@ fn a_block_claimed_twice_names_both_owners() {
     assert!(findings.list.iter().any(is_it), "{findings}");
 }
 
+/// Each owner of a block claimed twice keeps what the block holds; the report says who lost it if
+/// there is no space for a copy.
+#[test]
+fn each_owner_of_a_block_gets_a_copy() {
+    let geometry = geometry(8192, 4096);
+    let mut cells = sample(8192, 4096);
+    let address = direct(&mut cells, &geometry, SMALL);
+    change_inode(&mut cells, &geometry, LONG, |inode| inode.direct[0] = address);
+    let block = geometry.place_of(address).block * 2;
+    MediumDisk(&mut cells).write(block, Data::stamp(1, 1, 2)).expect("memory");
+    let content = |cells: &mut Cells, ino| {
+        let place = geometry.place_of(direct(cells, &geometry, ino));
+        let mut disk = MediumDisk(cells);
+        let mut store = Store::new(&mut disk, geometry.clone(), crate::ffs::Sealer::new(0xfeed));
+        store.read(place.block, 1).expect("memory")[place.at..place.at + 4096].to_vec()
+    };
+    let before = content(&mut cells, SMALL);
+    assert!(before.iter().any(|&byte| byte != 0), "the sample has content there");
+    let report = repaired(&mut cells);
+    assert!(report.lost.is_empty(), "{report:?}");
+    assert_ne!(direct(&mut cells, &geometry, LONG), direct(&mut cells, &geometry, SMALL));
+    assert_eq!(content(&mut cells, SMALL), before);
+    assert_eq!(content(&mut cells, LONG), before);
+}
+
+/// A damaged sector of addresses costs content: the report names the file and the bytes.
+#[test]
+fn a_repair_names_what_files_have_lost() {
+    let geometry = geometry(8192, 4096);
+    let all = metadata(&geometry);
+    let indirect = all.into_iter().find(|one| one.1 == Some(SealKind::Indirect));
+    let (sector, _) = indirect.expect("the sample has an indirect block");
+    let mut cells = sample(8192, 4096);
+    overwrite(&mut cells, sector, &[0xa5; SECTOR_BYTES], None);
+    let report = repaired(&mut cells);
+    let [lost] = &report.lost[..] else { panic!("{report:?}") };
+    assert!(lost.starts_with('/') && lost.contains("read as zeros"), "{lost}");
+}
+
 /// Of two names of a directory the one to which `..` leads stays, in whatever order they come.
 #[test]
 fn the_name_that_the_dots_confirm_stays() {
@@ -284,7 +323,7 @@ fn a_lost_superblock_comes_back_and_the_state_is_marked() {
     let mut cells = sample(8192, 4096);
     MediumDisk(&mut cells).write(16, Data::zeros(1)).expect("memory");
     let report = repaired(&mut cells);
-    assert_eq!(report.repaired, [Finding::Superblock { copy: 1 }]);
+    assert_eq!(report.repaired, [Finding::Superblock { at: 32 << 10 }]);
     assert!(report.marked_clean);
 }
 
