@@ -2,11 +2,10 @@
 //!
 //! The core tells a policy the rules of each transaction that has ended well, asks it for the image
 //! of a block that is about to be written, and tells it of writes that are settled: ordered before
-//! all later ones. [`none::Async`] orders nothing; [`ordered::Ordered`] is soft updates and
-//! synchronous FFS.
+//! all later ones. [`ordered::Ordered`] is soft updates, synchronous FFS, and what `async` still
+//! orders.
 
 pub mod guard;
-pub mod none;
 pub mod ordered;
 pub mod planted;
 
@@ -20,7 +19,7 @@ use std::fmt::Debug;
 /// The policies that a mount may choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PolicyKind {
-    /// Writes in any order.
+    /// Writes in any order, but for the content of tails that move.
     #[default]
     Async,
     /// Metadata is written at once, in order, before a call is answered.
@@ -44,10 +43,7 @@ impl PolicyKind {
 
     /// The policy of a new mount.
     pub fn policy(self) -> Box<dyn Policy> {
-        match self {
-            PolicyKind::Async => Box::new(none::Async),
-            PolicyKind::Sync | PolicyKind::Soft => Box::new(ordered::Ordered::new(self)),
-        }
+        Box::new(ordered::Ordered::new(self))
     }
 }
 
@@ -96,6 +92,12 @@ pub trait Policy: Debug + Send {
     /// True if it keeps single changes from the disk: operations say what each needs there before.
     fn guards(&self) -> bool {
         false
+    }
+
+    /// True if the end of a file stays on the disk at its old place until the disk has it at its
+    /// new one.
+    fn guards_moves(&self) -> bool {
+        self.guards()
     }
 
     /// True if space that an operation gives up is freed when nothing on the disk leads there.

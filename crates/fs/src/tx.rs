@@ -109,6 +109,8 @@ pub enum Why {
     Data,
     /// Content of a directory, an indirect block or a symbolic link.
     Content,
+    /// Content that the disk has at another place.
+    Moved,
     /// An inode, a link count, an address, a name.
     Link,
     /// A name that is to be gone. A name that never was on the disk is not waited for.
@@ -219,6 +221,19 @@ pub trait Tx {
 
     /// True if the policy keeps single changes from the disk: operations then say what each needs.
     fn guards(&self) -> bool {
+        false
+    }
+
+    /// True if the policy keeps the end of a file where it was until it is at its new place.
+    fn guards_moves(&self) -> bool {
+        self.guards()
+    }
+
+    /// As [`Tx::guard`], for the inode of a file of which the end moves or has moved.
+    fn guard_moved(&mut self, _changes: &[(Field, &[u8])], _needs: &[Need], _role: Role) {}
+
+    /// As [`Tx::free_later`], for the place from which the end of a file has moved.
+    fn free_moved(&mut self, _freed: Freed, _content: Option<Field>) -> bool {
         false
     }
 

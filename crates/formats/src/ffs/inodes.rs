@@ -195,7 +195,7 @@ pub fn put(
         let end = (from..to).rev().find(differ).map_or(to, |last| last + 1);
         tx.set(place.block, place.at + first, &is[first..end]);
     }
-    if tx.guards() && (old.has_blocks() || new.has_blocks()) {
+    if is_guarded(tx, vol, ino)? && (old.has_blocks() || new.has_blocks()) {
         guard(tx, vol, ino, &was, &is)?;
     }
     // What a sync without times needs of an inode.
@@ -203,6 +203,14 @@ pub fn put(
         tx.belongs(place.block, ino);
     }
     Ok(())
+}
+
+/// True if the policy orders changes of the space of an inode: it orders all, or the end of the file
+/// moves or has moved.
+fn is_guarded(tx: &dyn Tx, vol: &Volume, ino: Ino) -> Result<bool, Stop> {
+    let field = space(vol, vol.number(ino)?);
+    let moves = || vol.needs_moved(ino) || tx.is_guarded(field);
+    Ok(tx.guards() || tx.guards_moves() && moves())
 }
 
 /// Fields of an inode from which it follows what space it has: they change together.
@@ -238,7 +246,7 @@ fn guard(
     }
     // Of what a file had before, an empty one needs nothing.
     let is_empty = u64_at(is, offset::SIZE) == 0;
-    tx.guard(&changes, &needs, if is_empty { Role::Replaces } else { Role::Grows });
+    tx.guard_moved(&changes, &needs, if is_empty { Role::Replaces } else { Role::Grows });
     Ok(())
 }
 
@@ -271,9 +279,9 @@ pub fn init(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino, inode: &Inode) -> Resul
     let mut old = [0; INODE_BYTES];
     old.copy_from_slice(&sector(tx, place)?[at..at + INODE_BYTES]);
     tx.set(place.block, place.at, &inode.encode());
-    if tx.guards() {
+    if is_guarded(tx, vol, ino)? {
         let needs = vol.take_needs(ino);
-        tx.guard(&[(field(vol, number), &old)], &needs, Role::Replaces);
+        tx.guard_moved(&[(field(vol, number), &old)], &needs, Role::Replaces);
     }
     Ok(())
 }

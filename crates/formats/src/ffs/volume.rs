@@ -13,7 +13,7 @@ use crate::ffs::reclaim::Reclaim;
 use crate::tree::index::Names;
 use seekless_fs::call::{Errno, Ino};
 use seekless_fs::cow::{CowMap, CowSet, Part};
-use seekless_fs::tx::{Field, Need, Stop};
+use seekless_fs::tx::{Field, Need, Stop, Why};
 
 /// Directories of which the parent is kept in memory, at most; about 50 bytes each.
 const MOST_PARENTS: usize = 1 << 20;
@@ -238,6 +238,11 @@ impl Volume {
     /// The next change of an inode needs this on the disk before.
     pub fn need(&mut self, ino: Ino, need: Need) {
         self.needs.push((ino, need));
+    }
+
+    /// True if the next change of an inode needs content at its new place.
+    pub fn needs_moved(&self, ino: Ino) -> bool {
+        self.needs.iter().any(|(of, need)| *of == ino && need.why == Why::Moved)
     }
 
     /// A name of a directory has been removed, and stands there on the disk until it is written.

@@ -469,6 +469,42 @@ fn after_crash(files: Blocking<Ffs>, paths: &[&[&str]]) -> Vec<Result<Vec<u8>, E
     paths.iter().map(&mut content).collect()
 }
 
+/// A sync of a directory makes its names durable, each with an inode. Content waits for a sync of
+/// the file.
+#[test]
+fn fsync_of_a_directory_leaves_content_to_the_files() {
+    let (mut files, _) = world(4096, 64 << 20, (8192, 4096));
+    let (_, handle) = make(&mut files, ROOT, "new", New::File).expect("there is room");
+    write(&mut files, handle, 0, vec![7; 8192]).expect("there is room");
+    files.run(Request::Fsync { ino: ROOT, data_only: false }).expect("nothing fails");
+    let found = after_crash(files, &[&["new"]]).remove(0).expect("the name is durable");
+    assert_ne!(found, vec![7; 8192], "the content was not synced");
+}
+
+/// The tail of a synced file moves when the file grows. Until the disk has it at the new place, it
+/// stays at the old one, and no other file gets the space.
+#[test]
+fn what_was_synced_stays_when_the_tail_of_a_file_moves() {
+    for (bytes, rests) in [(3000, 0), (3000, 7), (1000, 31), (5000, 40)] {
+        let (mut files, _) = world(4096, 64 << 20, (8192, 1024));
+        let (ino, handle) = make(&mut files, ROOT, "log", New::File).expect("there is room");
+        write(&mut files, handle, 0, vec![7; bytes]).expect("there is room");
+        files.run(Request::Fsync { ino, data_only: false }).expect("nothing fails");
+        // It cannot grow in place.
+        let (_, other) = make(&mut files, ROOT, "other", New::File).expect("there is room");
+        write(&mut files, other, 0, vec![8; 1000]).expect("there is room");
+        write(&mut files, handle, bytes as u64, vec![9; 2000]).expect("there is room");
+        let (next, third) = make(&mut files, ROOT, "third", New::File).expect("there is room");
+        write(&mut files, third, 0, vec![5; 3000]).expect("there is room");
+        files.idle(rests * SECONDS);
+        files.run(Request::Fsync { ino: next, data_only: false }).expect("nothing fails");
+        let found = after_crash(files, &[&["log"], &["third"]]);
+        let [Ok(log), Ok(third)] = &found[..] else { panic!("{found:?}") };
+        assert!(log.starts_with(&vec![7; bytes]), "{bytes} bytes, {rests} s: {}", log.len());
+        assert_eq!(*third, vec![5; 3000], "{bytes} bytes, {rests} s");
+    }
+}
+
 /// The volume still has a deleted file that claims the blocks. Whichever of two claims a repair
 /// believes, by number of inode or by name, files on both sides must win.
 #[test]

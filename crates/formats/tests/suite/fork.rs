@@ -286,6 +286,23 @@ fn forks_of_mixed_work_go_on() {
     (2..8).for_each(|seed| check_forks(Kind::Mixed, seed));
 }
 
+/// Calls are under way when the unmount begins. What they unlink is deleted even if a client still
+/// refers to it: no client forgets it afterwards.
+#[test]
+fn an_unmount_among_calls_leaves_nothing_without_a_name() {
+    for seed in 0..40 {
+        let steps = steps(Kind::Mixed, seed);
+        let until = steps.len() / 2 + seed as usize * 10;
+        for policy in PolicyKind::ALL {
+            let mut world = World::new(policy, (4096, 1024), 128 << 10);
+            steps[..until].iter().for_each(|step| world.step(step));
+            let calls = steps[until..].iter().filter(|step| matches!(step, Step::Call(_)));
+            calls.take(30).for_each(|step| world.step(step));
+            world.end();
+        }
+    }
+}
+
 /// The comparison sees it if forks share something: here the blocks of the volume.
 #[test]
 fn a_volume_that_forks_share_is_noticed() {

@@ -4,7 +4,7 @@
 use super::tx::CoreTx;
 use super::{CallKey, Core, CoreOptions, Seals, Stats, WriteUnit, page::Shape};
 use crate::block::plain::Plain;
-use crate::policy::none::Async;
+use crate::policy::PolicyKind;
 use crate::tx::{BlockNo, PageKind, Stop, Tx};
 use proptest::prelude::*;
 use seekless_engine::client::Below;
@@ -88,7 +88,7 @@ impl World {
             engine_blocks: BLOCKS * 2,
         };
         let options = CoreOptions { cache_bytes: cache_blocks * 8192, ..options };
-        let core = Core::new(shape, Arc::new(SumSeals), Box::new(Async), options);
+        let core = Core::new(shape, Arc::new(SumSeals), PolicyKind::Async.policy(), options);
         World { core, node, now, model: vec![vec![0; 8192]; BLOCKS as usize] }
     }
 

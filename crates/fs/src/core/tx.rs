@@ -418,7 +418,7 @@ impl Tx for CoreTx<'_> {
         let Some(slot) = self.core.cache.find(block) else { return };
         self.note(slot);
         self.core.cache.forget(slot, mask(at, length));
-        if self.guards() {
+        if self.guards_moves() {
             self.core.scratch.rules.push(Rule::Forget(Field::new(block, at, length)));
         }
     }
@@ -431,12 +431,20 @@ impl Tx for CoreTx<'_> {
         self.core.policy.defers_frees()
     }
 
+    fn guards_moves(&self) -> bool {
+        self.core.policy.guards_moves()
+    }
+
     fn guard(&mut self, changes: &[(Field, &[u8])], needs: &[Need], role: Role) {
         if self.guards() {
-            let olds = changes.iter().map(|(field, old)| (*field, SmallVec::from_slice(old)));
-            let (olds, needs) = (olds.collect(), SmallVec::from_slice(needs));
-            self.core.scratch.rules.push(Rule::Guard { olds, needs, role });
+            self.guard_moved(changes, needs, role);
         }
+    }
+
+    fn guard_moved(&mut self, changes: &[(Field, &[u8])], needs: &[Need], role: Role) {
+        let olds = changes.iter().map(|(field, old)| (*field, SmallVec::from_slice(old)));
+        let (olds, needs) = (olds.collect(), SmallVec::from_slice(needs));
+        self.core.scratch.rules.push(Rule::Guard { olds, needs, role });
     }
 
     fn is_guarded(&self, field: Field) -> bool {
@@ -444,7 +452,11 @@ impl Tx for CoreTx<'_> {
     }
 
     fn free_later(&mut self, freed: Freed, content: Option<Field>) -> bool {
-        let defers = self.defers_frees();
+        self.defers_frees() && self.free_moved(freed, content)
+    }
+
+    fn free_moved(&mut self, freed: Freed, content: Option<Field>) -> bool {
+        let defers = self.guards_moves();
         if defers {
             self.core.scratch.rules.push(Rule::Free { freed, content });
         }

@@ -152,6 +152,8 @@ pub struct Durable<M> {
     pub since: u64,
     /// Rounds so far.
     pub rounds: u32,
+    /// Those of them that wrote without an order.
+    pub unordered: u32,
     /// The round under way is the last one.
     pub last: bool,
 }
@@ -160,7 +162,7 @@ impl<M> Durable<M> {
     /// These blocks, or everything.
     pub fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Option<M>) -> Durable<M> {
         let bodies = Vec::new();
-        Durable { blocks, bodies, fields, mark, since: 0, rounds: 0, last: false }
+        Durable { blocks, bodies, fields, mark, since: 0, rounds: 0, unordered: 0, last: false }
     }
 
     /// What a call of a policy that writes at once names.

@@ -75,10 +75,14 @@ impl<P: Personality> Mounted<P> {
     /// What the next round writes; `None` for everything.
     fn next_blocks(&self, durable: &mut Durable<P::Mark>) -> Option<Vec<BlockNo>> {
         let policy = &self.core.policy;
-        durable.last = true;
         if !policy.guards() {
-            return self.unordered_blocks(durable);
+            durable.last = false;
+            return match self.moved_tails(durable) {
+                Some(moved) => Some(moved),
+                None => self.unordered_blocks(durable),
+            };
         }
+        durable.last = true;
         if let Some(blocks) = &durable.blocks {
             let front = policy.next_writes(&durable.fields);
             durable.last = front.is_empty();
@@ -93,10 +97,32 @@ impl<P: Personality> Mounted<P> {
         })
     }
 
+    /// Tails at their new places, for which inodes wait that the call names; `None` if no inode
+    /// does.
+    fn moved_tails(&self, durable: &Durable<P::Mark>) -> Option<Vec<BlockNo>> {
+        let policy = &self.core.policy;
+        if durable.blocks.is_some() {
+            let front = policy.next_writes(&durable.fields);
+            return (!front.is_empty()).then(|| front.into_iter().collect());
+        }
+        if !policy.keeps_back(None, durable.since) {
+            return None;
+        }
+        let front = policy.next_writes_by(durable.since);
+        // What is left is under way: it counts after a flush.
+        Some(if front.is_empty() {
+            self.core.cache.unwritten()
+        } else {
+            front.into_iter().collect()
+        })
+    }
+
     /// The same without an order of writes. Old names at new places go first, then inodes and
     /// content, then names: a name must not lead to what its inode was before.
     fn unordered_blocks(&self, durable: &mut Durable<P::Mark>) -> Option<Vec<BlockNo>> {
-        if durable.rounds == 1 {
+        durable.last = true;
+        durable.unordered += 1;
+        if durable.unordered == 1 {
             durable.bodies.retain(|&block| self.core.cache.is_unwritten(block));
             if !durable.bodies.is_empty() {
                 durable.last = false;
@@ -104,7 +130,7 @@ impl<P: Personality> Mounted<P> {
             }
         }
         let first = if durable.bodies.is_empty() { 1 } else { 2 };
-        if durable.rounds > first {
+        if durable.unordered > first {
             return durable.blocks.clone();
         }
         let all = durable.blocks.clone().unwrap_or_else(|| self.core.cache.unwritten());

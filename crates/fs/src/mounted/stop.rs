@@ -22,11 +22,18 @@ impl<P: Personality> Mounted<P> {
         }
         self.phase = Phase::Draining;
         self.delete_all_now();
-        for &ino in self.handles.take_orphans().iter() {
-            self.queue.push_back(Pending::own(Work::Reap(ino), self.last));
-        }
+        self.reap_orphans();
         self.run_ready(cx);
         self.go_on_stopping(cx);
+    }
+
+    /// Makes work of deleting all objects without a name. True if there were some.
+    fn reap_orphans(&mut self) -> bool {
+        let orphans = self.handles.take_orphans();
+        for &ino in orphans.iter() {
+            self.queue.push_back(Pending::own(Work::Reap(ino), self.last));
+        }
+        !orphans.is_empty()
     }
 
     /// What the unmount waited for is durable.
@@ -49,6 +56,10 @@ impl<P: Personality> Mounted<P> {
     /// One phase further. False if it has to wait, or is mounted.
     fn next_phase(&mut self, cx: &mut FsCx<'_, '_>) -> bool {
         let idle = self.pending() == 0;
+        // Calls that were under way have removed last names, and no client forgets the objects.
+        if self.phase == Phase::Draining && idle && self.reap_orphans() {
+            return true;
+        }
         match self.phase {
             Phase::Running | Phase::Stopped => false,
             Phase::Ordering | Phase::Flushing | Phase::Writing => false,

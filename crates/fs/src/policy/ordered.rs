@@ -1,6 +1,10 @@
-//! The policies `sync` and `soft`: no change of metadata is on the disk before what it needs.
+//! The policies: no change of metadata is on the disk before what it needs.
 //!
-//! Both keep the same guards. `soft` (soft updates) writes when the syncer does, and waits for the
+//! `async` guards tails of files and directories that move, and nothing else: what a sync has made
+//! durable stays until the disk has it at its new place. Other writes go out in any order, by age.
+//! After a crash a check that repairs makes the file system usable again.
+//!
+//! `sync` and `soft` keep the same guards. `soft` (soft updates) writes when the syncer does, and waits for the
 //! content of files, too. `sync` (classic FFS) has a call wait until what it names is written; maps
 //! and content of files go out by age. So after a crash under `sync` a check must make the maps
 //! from the inodes, and the end of a file may hold what its blocks held before.
@@ -72,7 +76,9 @@ impl Ordered {
     fn waits_for(&self, need: &Need, hidden: &BTreeMap<Field, u64>) -> bool {
         match need.why {
             Why::Data if planted(PlantedBug::PointerBeforeData) => false,
-            Why::Content if planted(PlantedBug::PointerBeforeContent) => false,
+            Why::Content | Why::Moved if planted(PlantedBug::PointerBeforeContent) => false,
+            Why::Moved => true,
+            _ if self.kind == PolicyKind::Async => false,
             Why::Bits | Why::Data => self.kind == PolicyKind::Soft,
             Why::Content | Why::Link => true,
             Why::Removal => !self.never_shown(need.field, hidden),
@@ -162,11 +168,15 @@ impl Policy for Ordered {
     }
 
     fn guards(&self) -> bool {
+        self.kind != PolicyKind::Async
+    }
+
+    fn guards_moves(&self) -> bool {
         true
     }
 
     fn defers_frees(&self) -> bool {
-        true
+        self.kind != PolicyKind::Async
     }
 
     fn answers_late(&self) -> bool {
@@ -174,6 +184,9 @@ impl Policy for Ordered {
     }
 
     fn committed(&mut self, rules: &mut Vec<Rule>, forgotten: &mut Vec<Field>) -> Settle {
+        if rules.is_empty() {
+            return Settle::Now;
+        }
         let hidden = self.hidden(rules);
         // Cleared addresses wait for the size, which the same transaction changes.
         let (clears, others): (Vec<&Rule>, Vec<&Rule>) =

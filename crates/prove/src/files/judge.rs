@@ -200,10 +200,10 @@ impl Judge<'_> {
         }
     }
 
-    /// True if an object is what it was when it was durable, and has a name.
+    /// True if an object has a name: what was durable of it stays, but for what a later operation
+    /// replaces or cuts off.
     fn is_kept(&self, object: Object) -> bool {
-        let has_name = object == ROOT || !self.world.links_of(object).is_empty();
-        has_name && self.world.record(object).is_untouched()
+        object == ROOT || !self.world.links_of(object).is_empty()
     }
 
     fn attributes(&mut self, ino: u32, object: Object, found: &Found) {
@@ -243,7 +243,10 @@ impl Judge<'_> {
                 let between = self.rules.may(Damage::Size) && versions.steps().any(between);
                 versions.allows(&size) || between
             }
-            false => versions.only().is_none_or(|only| *only == size),
+            false => match versions.only() {
+                Some(only) => *only == size,
+                None => size >= self.least_size(object),
+            },
         };
         if !right {
             self.say(|judge| {
@@ -251,6 +254,13 @@ impl Judge<'_> {
                 format!("{} has {size} bytes; it may have {}", judge.path(ino), list.join(", "))
             });
         }
+    }
+
+    /// The least size that a crash may leave: that of the smallest version from the durable one on.
+    fn least_size(&self, object: Object) -> u64 {
+        let size = &self.world.record(object).size;
+        let least = size.possible().copied().min().filter(|_| size.is_settled());
+        least.unwrap_or(0)
     }
 
     fn cells(&mut self, ino: u32, object: Object, size: u64, found: &[(u32, Cell)]) {
@@ -282,7 +292,14 @@ impl Judge<'_> {
         let is = |one: &Cell| one.cut(visible) == cell || visible < 16;
         let shows_anything = self.rules.may(Damage::Stale);
         let right = match (self.rules.is_strict(), versions) {
-            (false, Some(versions)) => versions.only().is_none_or(is),
+            (false, Some(versions)) => {
+                // What lies behind the least size was not durable, and a hole that gets a block may
+                // show what the block held before.
+                let behind = u64::from(sector) * 512 >= self.least_size(object);
+                let is_hole = |one: &Cell| matches!(one, Cell::Absent | Cell::Zeros);
+                let holds = |one: &Cell| is(one) || changes && is_hole(one);
+                behind || versions.only().is_none_or(holds)
+            }
             (false, None) => changes || cell == Cell::Zeros,
             (true, None) => shows_anything && changes || cell == Cell::Zeros,
             (true, Some(versions)) => {
@@ -351,13 +368,11 @@ impl Judge<'_> {
         self.rules.is_strict() || self.stays(id, bond.upto, 0)
     }
 
-    /// True if nothing has renamed a link since, nor a directory above it, and none of those
-    /// directories has other names.
+    /// True if no operation has renamed or removed a link since, nor a directory above it.
     fn stays(&self, id: LinkId, upto: Change, depth: u32) -> bool {
         let link = &self.world.links[id];
         let Some(&(dir, _, change)) = link.places.last() else { return false };
-        let same = self.world.record(dir).has_same_names(upto);
-        if link.ended.is_some() || change > upto || !same || depth > 64 {
+        if link.ended.is_some() || change > upto || depth > 64 {
             return false;
         }
         dir == ROOT || self.world.links_of(dir).iter().any(|&up| self.stays(up, upto, depth + 1))

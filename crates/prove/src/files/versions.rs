@@ -57,6 +57,12 @@ impl<T: Clone + PartialEq> Versions<T> {
         }
     }
 
+    /// True if some version of it is known to be durable, and a crash leaves that one or a later
+    /// one.
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
     /// Versions that are not past.
     pub fn possible(&self) -> impl Iterator<Item = &T> {
         self.list.iter().map(|(_, value)| value)

@@ -46,9 +46,6 @@ pub struct Record {
     touched: Change,
     /// Changes of it up to this one are durable.
     synced: Change,
-    /// The last change of a name in the directory, and up to where they are durable.
-    named: Change,
-    names_synced: Change,
 }
 
 /// A name of an object, through all renames.
@@ -144,8 +141,6 @@ impl Record {
             tail: 0..0,
             touched: 0,
             synced: 0,
-            named: 0,
-            names_synced: 0,
         }
     }
 
@@ -154,14 +149,7 @@ impl Record {
         self.touched <= self.synced
     }
 
-    /// True if no name in the directory has changed since a change, or since all of them were
-    /// durable. A directory that grows may move, and takes its names with it.
-    pub fn has_same_names(&self, since: Change) -> bool {
-        self.named <= self.names_synced.max(since)
-    }
-
     fn settle(&mut self, upto: Change) {
-        self.names_synced = self.names_synced.max(upto);
         self.synced = self.synced.max(upto);
         self.attrs.settle(upto);
         self.size.settle(upto);
@@ -306,7 +294,6 @@ impl World {
         match *effect {
             Effect::Made(_) | Effect::Touched(_) => {}
             Effect::Entry(dir, name, value) => {
-                self.record_mut(dir).named = change;
                 let entries = &mut self.record_mut(dir).entries;
                 entries.entry(name).or_insert_with(|| Versions::durable(None)).push(change, value);
             }

@@ -2,8 +2,8 @@
 //!
 //! They are its dirty blocks, its inode, and the path: directories that got a name of it, up to the
 //! root. Inodes that gave up its blocks are among them, so that no other file claims these blocks
-//! after a crash. A directory brings the inodes of its new names. Bitmaps are not: a check makes
-//! them from the inodes.
+//! after a crash. A directory brings the inodes of its new names, but not the content of new files:
+//! that is for a sync of each file. Bitmaps are not among them: a check makes them from the inodes.
 
 use crate::ffs::inodes;
 use crate::ffs::names::dirs;
@@ -79,7 +79,9 @@ impl Reach<'_, '_> {
         if self.is_directory(ino)? {
             let names: Vec<Ino> = self.vol.paths.names_in(ino).collect();
             for child in names {
-                self.owned(child)?;
+                if self.kind(child)? != Some(FileKind::File) {
+                    self.owned(child)?;
+                }
                 self.inode(child)?;
                 // Other directories may still have a name of what had this inode before.
                 self.path(child)?;
@@ -157,10 +159,8 @@ impl Reach<'_, '_> {
     /// Directories with a new name of this object, and their way to the root.
     fn path(&mut self, ino: Ino) -> Result<(), Stop> {
         let dirs = self.vol.paths.of(ino).map(|needs| needs.dirs.clone()).unwrap_or_default();
-        if dirs.is_empty() {
-            // Its name is old. A directory above may have a new one.
-            self.unknown |= self.vol.paths.has_moved();
-        }
+        // It may have an old name, and a directory above that a new one.
+        self.unknown |= self.vol.paths.has_moved();
         for dir in dirs.into_iter().filter(|_| !planted(PlantedBug::FsyncWithoutName)) {
             self.content(dir, true)?;
             self.way_up(dir)?;
@@ -186,6 +186,10 @@ impl Reach<'_, '_> {
             at = dirs::parent(self.tx, self.vol, (at, &inode))?;
         }
         Ok(())
+    }
+
+    fn kind(&mut self, ino: Ino) -> Result<Option<FileKind>, Stop> {
+        Ok(inodes::raw(self.tx, self.vol, self.vol.number(ino)?)?.kind())
     }
 
     fn is_directory(&mut self, ino: Ino) -> Result<bool, Stop> {

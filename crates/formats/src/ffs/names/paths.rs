@@ -26,13 +26,16 @@ pub struct Loser {
     pub deep: bool,
 }
 
+/// Inodes that may still claim the same fragments.
+type Losers = SmallVec<[Loser; 2]>;
+
 /// What an inode needs besides its own blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Directories that got or lost a name of it.
     pub dirs: SmallVec<[Ino; 1]>,
     /// Inodes that may still claim blocks of it on the volume.
-    pub losers: SmallVec<[Loser; 2]>,
+    pub losers: Losers,
     stamp: u64,
 }
 
@@ -42,8 +45,8 @@ pub struct Paths {
     /// The stamp of a new entry. It rises with each sync.
     clock: u64,
     needs: CowMap<Ino, Needs>,
-    /// Freed fragments: how many from here on, the inode that had them, and the stamp.
-    freed: CowMap<Fragment, (u32, Loser, u64)>,
+    /// Freed fragments: how many from here on, the inodes that had them, and the stamp.
+    freed: CowMap<Fragment, (u32, Losers, u64)>,
     /// Groups of which the table of inodes has grown.
     grown: CowMap<u32, u64>,
     /// Blocks to which the tail of a directory has moved: the directory, and the stamp.
@@ -116,10 +119,15 @@ impl Paths {
 
     /// An inode gave up fragments of one block.
     pub fn freed(&mut self, loser: Loser, at: Fragment, count: u32) {
-        let old = self.freed.insert(at, (count, loser, self.clock));
-        if let Some((longer, other, stamp)) = old.filter(|old| old.0 > count && old.1 != loser) {
-            self.freed.update(at + count, || (longer - count, other, stamp), |_| {});
+        let mut losers = Losers::from_slice(&[loser]);
+        if let Some((longer, others, stamp)) = self.freed.remove(&at) {
+            // One of them may have had the fragments before the others, at another address.
+            others.iter().for_each(|&other| _ = add(&mut losers, other));
+            if longer > count {
+                self.freed.update(at + count, || (longer - count, others, stamp), |_| {});
+            }
         }
+        self.freed.insert(at, (count, losers, self.clock));
         if self.freed.len() > MOST {
             self.drop_all();
         }
@@ -134,8 +142,9 @@ impl Paths {
         let losers: SmallVec<[Loser; 4]> = self
             .freed
             .range(first..at + count)
-            .filter(|&(&from, &(length, other, _))| from + length > at && other.ino != ino)
-            .map(|(_, &(_, other, _))| other)
+            .filter(|&(&from, &(length, ..))| from + length > at)
+            .flat_map(|(_, (_, losers, _))| losers.iter().copied())
+            .filter(|other| other.ino != ino)
             .collect();
         for loser in losers {
             // What the loser had taken itself may have an older owner on the volume.
@@ -243,7 +252,7 @@ mod tests {
         paths.claimed(13, 16, 1, 8);
         assert_eq!(
             paths.of(13).map(|needs| needs.losers.iter().map(|one| one.ino).collect::<Vec<_>>()),
-            Some(vec![11])
+            Some(vec![11, 10])
         );
         paths.freed(loser(12), 18, 3);
         paths.claimed(14, 18, 1, 8);
@@ -252,6 +261,24 @@ mod tests {
             Some(vec![10, 12])
         );
         assert_eq!(paths.of(15), None);
+    }
+
+    /// An inode that had fragments twice may claim them on the volume at the first address.
+    #[test]
+    fn a_former_owner_counts_with_each_address_that_it_had() {
+        let mut paths = Paths::default();
+        let deep = Loser { ino: 10, deep: true };
+        paths.freed(deep, 16, 8);
+        paths.claimed(10, 16, 8, 8);
+        paths.freed(loser(10), 16, 8);
+        paths.claimed(11, 16, 8, 8);
+        let losers = |paths: &Paths, ino| paths.of(ino).expect("it has needs").losers.to_vec();
+        assert_eq!(losers(&paths, 11), [loser(10), deep]);
+        paths.freed(loser(11), 16, 8);
+        paths.claimed(10, 16, 8, 8);
+        paths.freed(loser(10), 16, 8);
+        paths.claimed(12, 16, 8, 8);
+        assert!(losers(&paths, 12).contains(&deep), "{:?}", losers(&paths, 12));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::ffs::space::alloc::{cluster, group};
 use crate::ffs::space::map::{self, Slot};
 use crate::ffs::volume::Volume;
 use seekless_fs::call::{Credentials, Ino};
-use seekless_fs::tx::{BlockNo, PageKind, Stop, Tx};
+use seekless_fs::tx::{BlockNo, Need, PageKind, Stop, Tx, Why};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -151,7 +151,13 @@ fn move_all(
         let field = match slot {
             Slot::Direct(number) => {
                 needs.into_iter().for_each(|need| vol.need(ino, need));
-                inodes::part(vol, vol.number(ino)?, offset::DIRECT + 4 * number, 4)
+                let field = inodes::part(vol, vol.number(ino)?, offset::DIRECT + 4 * number, 4);
+                if tx.is_guarded(field) {
+                    // It may hold what the disk has at a former place.
+                    let field = block::content(vol, to, each);
+                    vol.need(ino, Need { field, why: Why::Moved });
+                }
+                field
             }
             Slot::In(block, at) => map::guard_address(tx, vol, ino, (block, at, from), &needs),
         };

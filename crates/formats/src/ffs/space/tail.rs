@@ -125,10 +125,10 @@ impl Growing<'_> {
             vol.paths.body(place.block, self.ino);
         }
         self.got(tx, vol, (to, new), Slot::Direct(slot));
-        if tx.guards() {
+        if tx.guards_moves() {
             // What the file had is on the disk at the old place.
             let field = Field::new(place.block, place.at, kept);
-            vol.need(self.ino, Need { field, why: Why::Content });
+            vol.need(self.ino, Need { field, why: Why::Moved });
         }
         self.inode.direct[slot] = to;
         self.add_sectors(vol, new - old);
@@ -138,7 +138,7 @@ impl Growing<'_> {
             vol.change_owed(|owed| owed.fragments += u64::from(old));
             block::release(tx, vol, at, old)?;
         } else {
-            block::free(tx, vol, (at, old), Former { field, exact: true })?;
+            block::leave(tx, vol, (at, old), Former { field, exact: true })?;
         }
         vol.paths.freed(Loser { ino: self.ino, deep: false }, at, old);
         Ok(to)

@@ -123,6 +123,37 @@ fn what_was_synced_has_a_name_until_it_is_removed() {
     }
 }
 
+/// Content and size of a synced file stay whatever comes behind it, and its name whatever comes
+/// beside it.
+#[test]
+fn what_was_synced_stays_when_a_file_grows_and_its_directory_changes() {
+    let steps =
+        [R::Create(FOO), R::Append(FOO, 2), R::Fsync(FOO), R::Append(FOO, 3), R::Create(BAR)];
+    let world = world(&steps);
+    let right = tree(&world);
+    let ino = names(&mut right.clone())[&Name::FOO];
+    let changed = |change: &dyn Fn(&mut Found)| {
+        let mut tree = right.clone();
+        change(tree.objects.get_mut(&ino).expect("it is there"));
+        tree
+    };
+    let cells = |found: &mut Found, sector: u32| match &mut found.body {
+        Body::File(cells) => cells.retain(|one| one.0 != sector),
+        other => panic!("{other:?}"),
+    };
+    let mut gone = right.clone();
+    names(&mut gone).remove(&Name::FOO);
+    gone.objects.remove(&ino);
+    for rules in [Rules::Async, Rules::Sync, Rules::Soft] {
+        assert_eq!(wrong(&world, &right, rules), "", "{rules:?}");
+        assert!(wrong(&world, &changed(&|file| cells(file, 1)), rules).contains("sector 1"));
+        assert!(wrong(&world, &changed(&|file| file.size = 512), rules).contains("512 bytes"));
+        assert!(wrong(&world, &gone, rules).contains("(I10)"), "{rules:?}");
+    }
+    let appended = changed(&|file| cells(file, 3));
+    assert_eq!(wrong(&world, &appended, Rules::Async), "", "that was not synced");
+}
+
 #[test]
 fn a_new_object_is_complete_or_not_there() {
     let world = world(&[R::Create(FOO)]);

@@ -128,17 +128,36 @@ pub fn free(
     (at, count): (Fragment, u32),
     former: Former,
 ) -> Result<(), Stop> {
-    vol.gives_up(at, count);
     if tx.defers_frees() {
-        // What the cache holds of them is forgotten when nothing waits for it.
-        let what = Piece::Fragments { at, count }.into();
-        let freed = Freed { what, after: former.field, exact: former.exact };
-        tx.free_later(freed, Some(content(vol, at, count)));
-        vol.change_owed(|owed| owed.fragments += u64::from(count));
-    } else {
-        mark(tx, vol, at, count, false)?;
-        forget(tx, vol, at, count);
+        return leave(tx, vol, (at, count), former);
     }
+    vol.gives_up(at, count);
+    mark(tx, vol, at, count, false)?;
+    forget(tx, vol, at, count);
+    Ok(())
+}
+
+/// Frees the fragments from which the end of a file has moved. Where moves are ordered, they are
+/// free when the disk leads to the new place.
+///
+/// # Errors
+/// Those of [`free`].
+pub fn leave(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (at, count): (Fragment, u32),
+    former: Former,
+) -> Result<(), Stop> {
+    vol.gives_up(at, count);
+    // What the cache holds of them is forgotten when nothing waits for it.
+    let what = Piece::Fragments { at, count }.into();
+    let freed = Freed { what, after: former.field, exact: former.exact };
+    if tx.free_moved(freed, Some(content(vol, at, count))) {
+        vol.change_owed(|owed| owed.fragments += u64::from(count));
+        return Ok(());
+    }
+    mark(tx, vol, at, count, false)?;
+    forget(tx, vol, at, count);
     Ok(())
 }
 
