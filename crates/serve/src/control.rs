@@ -248,7 +248,7 @@ impl Control {
     /// # Errors
     /// If that is no address, or it is in use.
     pub fn listen_metrics(&mut self, address: &str) -> Result<SocketAddr, ServeError> {
-        let (listener, _, _) = listen(&Listen::Tcp(address.to_owned()))?;
+        let (listener, _, _) = listen(&Listen::Tcp { address: address.to_owned(), exposed: true })?;
         let Listener::Tcp(listener) = listener else {
             return Err(ServeError::BadAddress(address.to_owned()));
         };

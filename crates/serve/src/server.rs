@@ -74,7 +74,12 @@ pub enum Listen {
     /// A Unix socket at this path.
     Unix(PathBuf),
     /// HOST:PORT.
-    Tcp(String),
+    Tcp {
+        /// The address.
+        address: String,
+        /// Other machines may connect.
+        exposed: bool,
+    },
 }
 
 impl Listen {
@@ -83,7 +88,7 @@ impl Listen {
         match self {
             Listen::Unix(path) => std::path::absolute(path)
                 .map_or_else(|_| uri.to_owned(), |path| Uri::unix(&path).to_string()),
-            Listen::Tcp(_) => uri.to_owned(),
+            Listen::Tcp { .. } => uri.to_owned(),
         }
     }
 }
@@ -190,6 +195,13 @@ pub enum ServeError {
     /// This is no address at all.
     #[error("`{0}` is no address to listen on; give HOST:PORT, as in 127.0.0.1:10809")]
     BadAddress(String),
+    /// Other machines could connect.
+    #[error(
+        "--listen {0}: every machine that can connect there may read and write the volume: there \
+         is no encryption and no password; listen on 127.0.0.1 or on a --socket, or accept it \
+         with --insecure"
+    )]
+    Exposed(String),
     /// The address cannot be listened on.
     #[error("cannot listen on {at}: {source}{}", listen_remedy(.source))]
     Listen {
@@ -239,7 +251,7 @@ fn listen_remedy(source: &io::Error) -> &'static str {
             "; end the server that listens there or choose another port (0 finds a free one)"
         }
         io::ErrorKind::AddrNotAvailable => {
-            "; give an address of this machine, or 0.0.0.0 for all of them"
+            "; give an address of this machine, such as 127.0.0.1"
         }
         io::ErrorKind::NotFound => "; make the directory of the socket first",
         io::ErrorKind::PermissionDenied => {

@@ -54,7 +54,7 @@ docs/manual/crashing-disk.md tells more.
 One line with the URI for clients is printed as soon as connections are accepted. SIGTERM, SIGINT
 and SIGHUP (unless it is ignored) end the server in good order; SIGUSR1 logs a line about its
 state, `seekless status` and `seekless top` show more. The protocol is neither encrypted
-nor authenticated: serve TCP to trusted networks only.")]
+nor authenticated: --listen takes an address of this machine alone, unless --insecure is given.")]
 pub struct Args {
     /// The image; of an array all members, in any order.
     #[arg(value_name = "IMAGE")]
@@ -77,6 +77,10 @@ pub struct Args {
     /// Listen on this TCP address; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
+    /// Let other machines connect to --listen. Each of them may read and write the volume, and
+    /// what they send can be read on its way.
+    #[arg(long, requires = "listen")]
+    insecure: bool,
     /// Emulate the speed of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: Option<String>,
@@ -233,7 +237,7 @@ fn options(args: &Args) -> Result<ServeOptions, Failure> {
     let source = source(args)?;
     let listen = match (&args.socket, &args.listen) {
         (Some(path), None) => Listen::Unix(path.clone()),
-        (None, Some(address)) => Listen::Tcp(address.clone()),
+        (None, Some(address)) => Listen::Tcp { address: address.clone(), exposed: args.insecure },
         _ => return Err(Failure::usage("give either --socket or --listen")),
     };
     // With a simulated disk, only a log in a file is read and written as files are.
@@ -299,6 +303,7 @@ impl From<ServeError> for Failure {
                 _ => Exit::Failed,
             },
             ServeError::BadAddress(_)
+            | ServeError::Exposed(_)
             | ServeError::Spec(_)
             | ServeError::DiskTooSmall { .. }
             | ServeError::LongPath(_)

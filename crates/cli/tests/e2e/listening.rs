@@ -33,6 +33,8 @@ fn a_server_that_cannot_listen_leaves_the_image_alone(layout: &str) {
         (1, vec!["--listen", "no-such-host.invalid:10809"]),
         (1, vec!["--socket", "/nonexistent/disk.sock"]),
         (2, vec!["--listen", "nowhere"]),
+        (2, vec!["--listen", "0.0.0.0:0"]),
+        (2, vec!["--listen", "[::]:0"]),
         (2, vec!["--socket", &long]),
         (4, vec!["--socket", free, "--control", path]),
     ] {
@@ -102,6 +104,7 @@ fn who_cannot_listen_hears_what_helps() {
     for (args, why) in [
         (["--listen", &taken], "hint: end the server that listens there"),
         (["--listen", "no-such-host.invalid:10809"], "hint: give a name that is known here"),
+        (["--listen", "0.0.0.0:0"], "hint: listen on 127.0.0.1 or on a --socket, or accept it"),
         (["--socket", "/nonexistent/disk.sock"], "hint: make the directory"),
         (["--socket", &long], "the path has 108 bytes, that of a socket at most 107"),
     ] {
@@ -114,6 +117,16 @@ fn who_cannot_listen_hears_what_helps() {
     let ended = run(raw.arg("serve").arg("--raw").arg(&missing).args(["--socket", "never"]));
     assert_eq!(ended.code(), 3, "{}", ended.err);
     assert!(ended.err.contains("truncate -s 1G"), "{}", ended.err);
+}
+
+#[test]
+fn other_machines_may_connect_on_demand() {
+    let mut command = seekless();
+    command.args(["serve", "--memory", "1M", "--layout", "inplace", "--listen", "0.0.0.0:0"]);
+    command.arg("--insecure");
+    let server = Server::start(command, "none".into());
+    assert!(server.uri().starts_with("nbd://0.0.0.0:"), "{}", server.uri());
+    assert_eq!(server.stop().code(), 0);
 }
 
 /// No client would learn where it listens.

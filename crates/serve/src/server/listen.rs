@@ -4,7 +4,7 @@ use super::{Listen, MOST_PATH_BYTES, ServeError};
 use crate::driver::Listener;
 use crate::nbd::uri::Uri;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -51,12 +51,16 @@ pub fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), Ser
             let uri = Uri::unix(path).to_string();
             Ok((Listener::Unix(listener), Some(socket), uri))
         }
-        Listen::Tcp(address) => {
+        Listen::Tcp { address, exposed } => {
             let failed = |source| ServeError::Listen { at: address.clone(), source };
             if !is_address(address) {
                 return Err(ServeError::BadAddress(address.clone()));
             }
-            let listener = TcpListener::bind(address).map_err(failed)?;
+            let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
+            if !exposed && !found.iter().all(is_loopback) {
+                return Err(ServeError::Exposed(address.clone()));
+            }
+            let listener = TcpListener::bind(&found[..]).map_err(failed)?;
             listener.set_nonblocking(true)?;
             let uri = format!("nbd://{}", listener.local_addr()?);
             Ok((Listener::Tcp(listener), None, uri))
@@ -68,6 +72,11 @@ pub fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), Ser
 fn is_address(text: &str) -> bool {
     let named = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
     text.parse::<SocketAddr>().is_ok() || text.rsplit_once(':').is_some_and(named)
+}
+
+/// True if only processes of this machine can connect.
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 /// Binds a path. A socket without a listener is left over and is replaced.
@@ -123,13 +132,29 @@ mod tests {
 
     #[test]
     fn addresses_in_use_and_senseless_ones_are_errors() {
-        let (first, _, uri) = listen(&Listen::Tcp("127.0.0.1:0".into())).expect("listens");
-        let address = uri.strip_prefix("nbd://").expect("a URI").to_owned();
-        assert!(matches!(listen(&Listen::Tcp(address)), Err(ServeError::Listen { .. })));
+        let tcp = |address: &str| Listen::Tcp { address: address.to_owned(), exposed: false };
+        let (first, _, uri) = listen(&tcp("127.0.0.1:0")).expect("listens");
+        let address = uri.strip_prefix("nbd://").expect("a URI");
+        assert!(matches!(listen(&tcp(address)), Err(ServeError::Listen { .. })));
         for senseless in ["nowhere", ":10809", "127.0.0.1:", "127.0.0.1:65536", "[::1]"] {
-            let refused = listen(&Listen::Tcp(senseless.into()));
+            let refused = listen(&tcp(senseless));
             assert!(matches!(refused, Err(ServeError::BadAddress(_))), "{senseless}: {refused:?}");
         }
         drop(first);
+    }
+
+    #[test]
+    fn other_machines_connect_only_if_they_may() {
+        let tcp = |address: &str, exposed| {
+            listen(&Listen::Tcp { address: address.to_owned(), exposed }).map(|(.., uri)| uri)
+        };
+        for open in ["0.0.0.0:0", "[::]:0", "192.0.2.7:0", "[::ffff:192.0.2.7]:0"] {
+            let refused = tcp(open, false);
+            assert!(matches!(refused, Err(ServeError::Exposed(_))), "{open}: {refused:?}");
+        }
+        assert!(tcp("0.0.0.0:0", true).is_ok());
+        for own in ["127.0.0.1:0", "127.8.9.1:0", "localhost:0"] {
+            assert!(tcp(own, false).is_ok(), "{own}");
+        }
     }
 }
