@@ -11,6 +11,7 @@ pub mod list;
 pub mod path;
 pub mod remove;
 pub mod stream;
+pub mod tally;
 pub mod tar_in;
 pub mod tar_out;
 #[cfg(test)]

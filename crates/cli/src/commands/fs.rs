@@ -6,6 +6,7 @@ mod dump;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::files::error::shown;
 use crate::files::list::{self, ListStyle};
+use crate::files::tally::Tally;
 use crate::files::tar_out::TarOut;
 use crate::files::{Files, ToolError};
 use crate::filesystem::{VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
@@ -163,7 +164,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.tool {
         Tool::Ls(args) => args.image.with(true, &mut |files| ls(args, files, out)),
         Tool::Cat(args) => args.image.with(true, &mut |files| {
-            args.paths.iter().try_for_each(|path| Ok(files.cat(path.as_bytes(), out)?))
+            let mut tally = Tally::default();
+            let mut cat = |path: &OsString| tally.count(files.cat(path.as_bytes(), out));
+            let ended = args.paths.iter().try_for_each(&mut cat);
+            report(tally, ended, "printed")
         }),
         Tool::Cp(args) => copy::run(args),
         Tool::Rm(args) => args.image.with(false, &mut |files| rm(args, files)),
@@ -251,14 +255,33 @@ fn tar(args: &TarArgs, out: &mut dyn Write) -> Outcome {
         archive.add(files, &path)?;
         let left_out: Vec<String> = archive.left_out.iter().map(|path| shown(path)).collect();
         warn(left_out.iter().map(String::as_str), "is a socket");
-        archive.finish()?;
-        Ok(())
+        let tally = std::mem::take(&mut archive.tally);
+        let finished = archive.finish();
+        report(tally, ended.and(finished.map(drop)), "archived whole")
     })
 }
 
 /// Says what was left out.
 pub(super) fn warn<'n>(names: impl Iterator<Item = &'n str>, why: &str) {
     names.for_each(|name| crate::term::say(&format!("warning: {name} {why}: left out")));
+}
+
+/// Names what a tool could not do, and gives the failure that it ends with: the error that ended
+/// it, the error of its only object, or how many objects failed.
+pub(super) fn report(tally: Tally, ended: Result<(), ToolError>, done: &str) -> Outcome {
+    let Tally { tried, mut failed } = tally;
+    if tried == 1 && failed.len() == 1 && ended.is_ok() {
+        return failed.pop().map_or(Ok(()), |only| Err(only.into()));
+    }
+    let failures: Vec<Failure> = failed.into_iter().map(Failure::from).collect();
+    for failure in &failures {
+        crate::term::say(&format!("warning: {}: not {done}", failure.cause));
+    }
+    ended?;
+    let count = failures.len();
+    let Some(last) = failures.into_iter().next_back() else { return Ok(()) };
+    let cause = format!("{count} of {tried} files and directories could not be {done}");
+    Err(Failure { cause, ..last })
 }
 
 impl From<ToolError> for Failure {

@@ -4,6 +4,7 @@
 
 use super::list::device;
 use super::path::join;
+use super::tally::Tally;
 use super::{Files, Outcome, ToolError, error::shown};
 use seekless_fs::call::{Attr, Errno, FileKind, Ino, New, Request, SetAttr};
 use seekless_fs::system::Runs;
@@ -18,13 +19,17 @@ use std::path::{Path, PathBuf};
 pub struct CopyIn {
     /// Copied files with several names: device and inode of the host, and the path of the copy.
     links: BTreeMap<(u64, u64), Vec<u8>>,
+    /// What was copied and what was not.
+    pub tally: Tally,
 }
 
 impl CopyIn {
-    /// Copies a file or tree to a path; into it, under its own name, if that is a directory.
+    /// Copies a file or tree to a path; into it, under its own name, if that is a directory. The
+    /// tally keeps the errors of files that cannot be read, made, or are of another kind on both
+    /// sides.
     ///
     /// # Errors
-    /// If something cannot be read, made, or is of another kind on both sides.
+    /// If the target cannot be found out, or nothing else could be copied.
     pub fn copy<R: Runs>(&mut self, files: &mut Files<R>, from: &Path, to: &[u8]) -> Outcome<()> {
         let mark = files.mark();
         let is_directory = |attr: &Attr| attr.kind == FileKind::Directory;
@@ -45,23 +50,37 @@ impl CopyIn {
         // Directories get their attributes when nothing changes them again.
         let mut finished = Vec::new();
         while let Some((from, to)) = stack.pop() {
-            let meta = fs::symlink_metadata(&from).map_err(ToolError::host(&from))?;
             let mark = files.mark();
-            if meta.is_dir() {
-                directory(files, &to)?;
-                stack.extend(below(&from, &to)?);
-                finished.push((to, meta));
-            } else {
-                self.one(files, &from, &to, &meta)?;
-            }
+            let copied = self.object(files, &from, &to, &mut stack, &mut finished);
             files.forget_to(mark);
+            self.tally.count(copied)?;
         }
         for (path, meta) in finished.iter().rev() {
             let mark = files.mark();
-            let attr = files.resolve(path, true)?;
-            files.set(path, attr.ino, attributes(meta, true))?;
+            let attr = files.resolve(path, true);
+            let set = attr.and_then(|attr| files.set(path, attr.ino, attributes(meta, true)));
             files.forget_to(mark);
+            self.tally.keep(set)?;
         }
+        Ok(())
+    }
+
+    /// Copies one object; of a directory all but what is in it, which goes to the stack.
+    fn object<R: Runs>(
+        &mut self,
+        files: &mut Files<R>,
+        from: &Path,
+        to: &[u8],
+        stack: &mut Vec<(PathBuf, Vec<u8>)>,
+        finished: &mut Vec<(Vec<u8>, Metadata)>,
+    ) -> Outcome<()> {
+        let meta = fs::symlink_metadata(from).map_err(ToolError::host(from))?;
+        if !meta.is_dir() {
+            return self.one(files, from, to, &meta);
+        }
+        directory(files, to)?;
+        finished.push((to.to_vec(), meta));
+        stack.extend(below(from, to)?);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 use super::list::{major, minor};
 use super::path::{join, last_name};
+use super::tally::Tally;
 use super::{Files, Outcome, ToolError};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use seekless_fs::call::{Attr, FileKind, Ino, Timestamp};
@@ -27,14 +28,16 @@ pub struct CopyOut {
     links: BTreeMap<Ino, PathBuf>,
     /// Paths of sockets, which were left out.
     pub left_out: Vec<Vec<u8>>,
+    /// What was copied and what was not.
+    pub tally: Tally,
 }
 
 impl CopyOut {
     /// Copies a file or tree to a path of the host; into it, under its own name, if that is a
-    /// directory.
+    /// directory. The tally keeps the errors of files that cannot be read or made.
     ///
     /// # Errors
-    /// If there is no such file, or the host refuses.
+    /// If nothing else could be copied.
     pub fn copy<R: Runs>(&mut self, files: &mut Files<R>, from: &[u8], to: &Path) -> Outcome<()> {
         let target = match last_name(from).filter(|_| to.is_dir()) {
             Some(name) => to.join(OsStr::from_bytes(name)),
@@ -44,22 +47,35 @@ impl CopyOut {
         let mut finished = Vec::new();
         while let Some((from, to)) = stack.pop() {
             let mark = files.mark();
-            let attr = files.resolve(&from, false)?;
-            if attr.kind == FileKind::Directory {
-                match fs::create_dir(&to) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && to.is_dir() => {}
-                    made => made.map_err(ToolError::host(&to))?,
-                }
-                for name in files.names(&from, attr.ino)?.into_iter().rev() {
-                    stack.push((join(&from, &name), to.join(OsStr::from_bytes(&name))));
-                }
-                finished.push((to, attr));
-            } else {
-                self.one(files, &from, &to, &attr)?;
-            }
+            let copied = self.object(files, &from, &to, &mut stack, &mut finished);
             files.forget_to(mark);
+            self.tally.count(copied)?;
         }
-        finished.iter().rev().try_for_each(|(to, attr)| attributes(to, attr))
+        finished.iter().rev().try_for_each(|(to, attr)| self.tally.keep(attributes(to, attr)))
+    }
+
+    /// Copies one object; of a directory all but what is in it, which goes to the stack.
+    fn object<R: Runs>(
+        &mut self,
+        files: &mut Files<R>,
+        from: &[u8],
+        to: &Path,
+        stack: &mut Vec<(Vec<u8>, PathBuf)>,
+        finished: &mut Vec<(PathBuf, Attr)>,
+    ) -> Outcome<()> {
+        let attr = files.resolve(from, false)?;
+        if attr.kind != FileKind::Directory {
+            return self.one(files, from, to, &attr);
+        }
+        match fs::create_dir(to) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && to.is_dir() => {}
+            made => made.map_err(ToolError::host(to))?,
+        }
+        finished.push((to.to_owned(), attr));
+        for name in files.names(from, attr.ino)?.into_iter().rev() {
+            stack.push((join(from, &name), to.join(OsStr::from_bytes(&name))));
+        }
+        Ok(())
     }
 
     fn one<R: Runs>(

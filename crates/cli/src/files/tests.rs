@@ -92,8 +92,87 @@ fn copies_go_into_directories_and_over_files() {
     assert_eq!(model.at("d/a/one").map(|attr| attr.size), Some(0));
     assert_eq!(model.at("d/sparse").map(|attr| attr.sectors), Some(8), "holes stay");
     let mut files = Files::new(model, NOW);
-    let over = CopyIn::default().copy(&mut files, &source.path().join("a"), b"/d/zero");
-    assert!(matches!(over, Err(ToolError::Kinds(_))), "{over:?}");
+    let mut over = CopyIn::default();
+    over.copy(&mut files, &source.path().join("a"), b"/d/zero").expect("the rest is copied");
+    assert!(matches!(over.tally.failed[..], [ToolError::Kinds(_)]), "{:?}", over.tally);
+}
+
+/// A file system of which one file cannot be read.
+struct Damaged {
+    model: Model,
+    bad: Ino,
+}
+
+impl Runs for Damaged {
+    fn run(&mut self, call: Call) -> seekless_fs::call::Reply {
+        let id = call.id;
+        let is_bad = |handle| seekless_fs::call::by_inode(self.bad) == handle;
+        match call.request {
+            Request::Open { ino, .. } if ino == self.bad => {
+                let opened = Answer::Opened(seekless_fs::call::by_inode(ino));
+                seekless_fs::call::Reply { id, result: Ok(opened) }
+            }
+            Request::Read { handle, .. } if is_bad(handle) => {
+                seekless_fs::call::Reply { id, result: Err(Errno::Io) }
+            }
+            Request::Release { handle } if is_bad(handle) => {
+                seekless_fs::call::Reply { id, result: Ok(Answer::Done) }
+            }
+            _ => self.model.run(call),
+        }
+    }
+}
+
+fn damaged(source: &Path, bad: &str) -> Files<Damaged> {
+    let model = copied_in(source, b"/t").into_system();
+    let bad = model.at(bad).expect("the file is there").ino;
+    Files::new(Damaged { model, bad }, NOW)
+}
+
+#[test]
+fn the_rest_comes_out_though_a_file_cannot_be_read() {
+    let source = tree();
+    let mut files = damaged(source.path(), "t/a/b/c/big");
+    let target = tempfile::tempdir().expect("a directory");
+    let back = target.path().join("back");
+    let mut copy = CopyOut::default();
+    copy.copy(&mut files, b"/t", &back).expect("the rest is copied");
+    let [ref only] = copy.tally.failed[..] else { panic!("{:?}", copy.tally) };
+    assert!(only.to_string().starts_with(":/t/a/b/c/big: "), "{only}");
+    assert_eq!(copy.tally.tried, 13);
+    let but_bad = |top: &Path| {
+        let mut all = host_tree(top);
+        all.retain(|(name, ..)| name != "a/b/c/big");
+        all
+    };
+    assert_eq!(but_bad(source.path()), but_bad(&back));
+
+    let mut archive = TarOut::new(Vec::new());
+    archive.add(&mut files, b"/t").expect("the rest is archived");
+    assert_eq!((archive.tally.failed.len(), archive.tally.tried), (1, 13));
+    let mut again = empty();
+    let archive = archive.finish().expect("its end");
+    again.extract(archive.as_slice(), b"/x").expect("the archive is whole");
+    let (mut out, again_at) = (CopyOut::default(), target.path().join("again"));
+    out.copy(&mut again, b"/x", &again_at).expect("the tree is copied");
+    assert_eq!(but_bad(source.path()), but_bad(&again_at));
+    assert!(fs::read(again_at.join("a/b/c/big")).expect("a file").iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn the_rest_goes_in_though_a_file_cannot_be_made() {
+    let source = tree();
+    let mut files = empty();
+    let name = source.path().file_name().expect("a name").as_encoded_bytes();
+    let mut dir = ROOT;
+    for name in [b"t", name, b"zero"] {
+        dir = files.make(name, (dir, name), New::Directory).expect("a directory").ino;
+    }
+    files.forget_to(0);
+    let mut copy = CopyIn::default();
+    copy.copy(&mut files, source.path(), b"/t").expect("the rest is copied");
+    assert!(matches!(copy.tally.failed[..], [ToolError::Kinds(_)]), "{:?}", copy.tally);
+    assert_eq!(files.list(b"/t", true).expect("a list").len(), 13);
 }
 
 #[test]

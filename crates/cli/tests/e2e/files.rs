@@ -59,6 +59,31 @@ fn trees_go_in_and_come_out_on_every_kind_of_volume() {
 }
 
 #[test]
+fn what_cannot_be_copied_is_named_and_the_rest_is_copied() {
+    let dir = temp_dir();
+    let (image, tree) = (made(dir.path(), None), tree(dir.path()));
+    let said = |ended: &crate::harness::Ended, all: &[&str]| {
+        assert_eq!(ended.code(), 1, "{}", ended.err);
+        for what in all {
+            assert!(ended.err.contains(what), "{what}: {}", ended.err);
+        }
+    };
+    let missing = dir.path().join("missing");
+    let into = run(tool("cp", &image).args([&missing, &tree]).arg(":/"));
+    said(&into, &["/missing: No such file", "error: 1 of 9 files and directories could not be"]);
+    let back = dir.path().join("back");
+    fs::create_dir_all(back.join("tree/a/large")).expect("a directory in the way");
+    let out = run(tool("cp", &image).args([":/gone", ":/tree"]).arg(&back));
+    said(&out, &[":/gone: ", "tree/a/large exists and is of another kind", "error: 2 of 9"]);
+    assert_eq!(fs::read(back.join("tree/a/b/small")).expect("a file"), b"a few words\n");
+    let printed = run(tool("cat", &image).args(["/gone", "/tree/soft"]));
+    said(&printed, &[":/gone: ", "error: 1 of 2"]);
+    assert_eq!(printed.out, "a few words\n");
+    let alone = run(tool("cp", &image).arg(":/gone").arg(&back));
+    said(&alone, &["error: :/gone: no such file"]);
+}
+
+#[test]
 fn archives_are_streams() {
     if !installed("tar") {
         return skip("tar is not installed");

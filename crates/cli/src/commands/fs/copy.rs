@@ -1,6 +1,6 @@
 //! `seekless fs cp`: copies into the image or out of it.
 
-use super::{ImageArgs, warn};
+use super::{ImageArgs, report, warn};
 use crate::failure::{Failure, Outcome};
 use crate::files::copy_in::CopyIn;
 use crate::files::copy_out::CopyOut;
@@ -18,7 +18,8 @@ Examples:
   seekless fs cp disk.img :/srv/tree1 ./back       # out of the image
 
 A colon begins the paths in the image. Trees are copied whole, with permissions, owners, times, hard
-links and holes; out of the image, owners are kept if root runs it.")]
+links and holes; out of the image, owners are kept if root runs it. What cannot be copied is named,
+and the rest is copied; the exit code is then 1.")]
 pub struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -43,7 +44,8 @@ pub fn run(args: &Args) -> Outcome {
                 crate::files::copy_in::need_directory(files, to)?;
             }
             let mut copy = CopyIn::default();
-            from.iter().try_for_each(|from| Ok(copy.copy(files, Path::new(from), to)?))
+            let ended = from.iter().try_for_each(|from| copy.copy(files, Path::new(from), to));
+            report(copy.tally, ended, "copied")
         }),
         None if inside.iter().all(Option::is_some) => args.image.with(true, &mut |files| {
             let to = Path::new(to);
@@ -52,12 +54,11 @@ pub fn run(args: &Args) -> Outcome {
                 return Err(Failure::usage(cause).hint("make it first"));
             }
             let mut copy = CopyOut::default();
-            for from in inside.iter().flatten() {
-                copy.copy(files, from, to)?;
-            }
+            let mut all = inside.iter().flatten();
+            let ended = all.try_for_each(|from| copy.copy(files, from, to));
             let left_out: Vec<String> = copy.left_out.iter().map(|path| shown(path)).collect();
             warn(left_out.iter().map(String::as_str), "is a socket");
-            Ok(())
+            report(copy.tally, ended, "copied whole")
         }),
         _ => Err(Failure::usage("one side of a copy must be in the image, the other outside")
             .hint("begin each path in the image with a colon, as in :/srv")),
