@@ -161,7 +161,9 @@ const DAMAGED: &str = "`seekless salvage` copies what is certain; `seekless chec
 
 fn layout_exit(error: &LayoutError) -> Exit {
     match error {
-        LayoutError::TooSmall { .. } | LayoutError::BadSize(_) => Exit::Usage,
+        LayoutError::TooSmall { .. } | LayoutError::BadSize(_) | LayoutError::InOrder { .. } => {
+            Exit::Usage
+        }
         LayoutError::Superblock(_) | LayoutError::Damaged(_) | LayoutError::Apart(_) => Exit::Image,
         LayoutError::Io(_) => Exit::Backing,
         LayoutError::Below(_) => match error.below() {

@@ -136,6 +136,12 @@ pub enum SimError {
         /// Blocks of the volume.
         live: u64,
     },
+    /// Overwrites that age a volume go anywhere.
+    #[error(
+        "the disk {0} takes writes only in the order of its zones, and the overwrites that age a \
+         volume go anywhere; choose --age 0 --read-share 1, or --empty --pattern sequential"
+    )]
+    AgedInOrder(String),
     /// The workload is invalid.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -281,8 +287,18 @@ pub fn simulate_trace(
     Ok(SimReport::new(target, options, live, &tally, &measured, Some(report)))
 }
 
+/// Refuses what the disk would refuse in the midst of the run.
+fn check(target: &Target, options: &SimOptions) -> Result<(), SimError> {
+    target.check_in_order(options.kind)?;
+    if target.is_zoned(options.kind) && options.fill && options.age > 0.0 {
+        return Err(SimError::AgedInOrder(target.name().to_owned()));
+    }
+    Ok(())
+}
+
 /// A volume at the start of the workload, and its blocks.
 fn prepare(target: &Target, options: &SimOptions) -> Result<(Driver, u64), SimError> {
+    check(target, options)?;
     let live = live_blocks(target, options)?;
     let node = build::build(target, options, live)?;
     let mut driver = Driver::new(node, options.verify);

@@ -31,6 +31,9 @@ pub struct Descriptor {
     /// Flags about devices, not about layouts, that mean something to this one: sector headers,
     /// a log on a device of its own, memory that keeps its content.
     pub device_flags: &'static [&'static str],
+    /// It writes what clients write, in their order, and nothing else while it serves. So it works
+    /// on a device that takes writes in the order of its zones, if its clients write in that order.
+    pub adds_no_writes: bool,
     /// How checksums of blocks were made where the superblock says nothing of it.
     pub oldest_sums: Sums,
     /// Bugs that can be planted in it, to show that the prover finds them.
@@ -84,6 +87,7 @@ impl Descriptor {
             format_options: &[],
             mount_options: &[],
             device_flags: &[],
+            adds_no_writes: false,
             oldest_sums: Sums::Crc,
             planted_bugs: &[],
             most_device_blocks: L::MOST_DEVICE_BLOCKS,

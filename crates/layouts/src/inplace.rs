@@ -199,6 +199,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "inplace",
     summary: "update in place: a block has one fixed place, as on a plain disk",
     promises: Promises { atomic: false, ordered: false, checked: false, immediate: true },
+    adds_no_writes: true,
     planted_bugs: &PlantedBug::INPLACE,
     salvage: |_, superblock| {
         Ok(Box::new(Places { first: header_blocks(superblock.device_blocks) }))

@@ -88,6 +88,19 @@ impl Kind {
         self.name
     }
 
+    /// Refuses a disk that takes writes in the order of its zones, unless this layout leaves the
+    /// order to its clients.
+    ///
+    /// # Errors
+    /// [`LayoutError::InOrder`].
+    pub fn check_in_order(self, disk: &str) -> Result<(), LayoutError> {
+        if self.adds_no_writes {
+            return Ok(());
+        }
+        let (disk, writer) = (disk.to_owned(), format!("layout {self}"));
+        Err(LayoutError::InOrder { disk, writer })
+    }
+
     /// What it promises beyond what every layout does.
     pub fn promises(self) -> Promises {
         self.promises

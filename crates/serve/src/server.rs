@@ -548,6 +548,7 @@ fn simulated(
     spec: &Spec,
     mut medium: Box<dyn Medium>,
 ) -> Result<Mounted, ServeError> {
+    refuse_or_warn(options, spec, medium.as_mut())?;
     // Mounting needs the mechanics and the medium at once; the disk that lends its mechanics here
     // has next to nothing on it.
     let spec = outer(spec, medium.blocks());
@@ -561,6 +562,29 @@ fn simulated(
     let disk = SimulatedDisk::new(&spec, medium)?;
     let node = Node::new(layer, vec![Box::new(disk)], 1);
     Ok(Mounted { rotational: true, ..Mounted::of_layout(node, &superblock) })
+}
+
+/// Refuses a volume that the disk would fail, and says where one is slower than it could be. It
+/// does so before the mount, which may write.
+fn refuse_or_warn(
+    options: &ServeOptions,
+    spec: &Spec,
+    medium: &mut dyn Medium,
+) -> Result<(), ServeError> {
+    let has_labels = medium.has_labels();
+    let superblock = seekless_layouts::read_superblock(&mut MediumDisk(medium))?;
+    let kind = Kind::of(&superblock);
+    if spec.zoned.is_some() {
+        kind.check_in_order(&spec.name)?;
+    }
+    if kind == Kind::LOGE && !has_labels && has_headers(options) {
+        tracing::warn!(
+            "the labels of this loge volume lie between its blocks, where each write of them takes \
+             time of the disk: it is slower than a volume in place; `seekless create --headers` \
+             makes one whose labels cost no time"
+        );
+    }
+    Ok(())
 }
 
 /// Of a disk no more than `blocks` blocks need, so that its arm knows of no others.

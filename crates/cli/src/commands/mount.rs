@@ -6,6 +6,7 @@ use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock
 use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::spec;
+use seekless_engine::layout::LayoutError;
 use seekless_engine::size::Size;
 use seekless_formats::{self as formats, FsError, Kind, MountedFs};
 use seekless_fs::core::{CoreOptions, Ordering};
@@ -114,6 +115,10 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     let mut options = args.volume.options(images, args.is_read_only());
     options.options = salvaging(&options.options, args.salvage, args.allow_stale);
     options.disk = args.disk.as_deref().map(spec::find).transpose()?;
+    if let Some(disk) = options.disk.as_ref().filter(|disk| disk.zoned.is_some()) {
+        let writer = "a file system".to_owned();
+        return Err(LayoutError::InOrder { disk: disk.name.clone(), writer }.into());
+    }
     options.direct = args.direct;
     options.options.set(&NO_PUNCH, args.no_punch);
     options.metrics = args.metrics.clone();

@@ -300,8 +300,8 @@ impl From<SimError> for Failure {
             // A run that stops early has found a defect in this program.
             SimError::Drive(DriveError::Failed { error: IoError::Zone { .. }, .. }) => failure
                 .hint(
-                    "a host-managed disk accepts writes only in the order of its zones, and \
-                     layouts write elsewhere too; choose another disk",
+                    "a host-managed disk accepts writes only in the order of its zones: read \
+                     (--age 0 --read-share 1), or write in order (--empty --pattern sequential)",
                 ),
             SimError::Drive(_) => Failure { exit: crate::failure::Exit::Failed, ..failure },
             SimError::Age { .. } => failure.hint("choose a smaller --age, or 0 for none"),

@@ -108,6 +108,50 @@ fn what_a_shingled_disk_refuses_ends_nothing() {
     assert_eq!(server.stop().code(), 0);
 }
 
+/// A run that the disk would end in its midst does not begin.
+#[test]
+fn what_writes_elsewhere_is_refused_before_a_run_on_a_shingled_disk() {
+    let dir = temp_dir();
+    let disk = dir.path().join("shingled.toml");
+    std::fs::write(&disk, SHINGLED).expect("write");
+    let disk = disk.to_str().expect("text");
+    let refused = |args: &[&str], whose: &str| {
+        let ended = run(seekless().args(args));
+        assert_eq!(ended.code(), 2, "{args:?}: {}", ended.err);
+        let why = format!("takes writes only in the order of its zones, and {whose}");
+        assert!(ended.err.contains(&why), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains("hint: choose"), "{args:?}: {}", ended.err);
+    };
+    for layout in ["vlog", "loge", "dcd", "lfs", "wolf", "hylog"] {
+        let whose = format!("layout {layout} writes elsewhere");
+        refused(&["sim", "--layout", layout, "--disk", disk], &whose);
+        refused(&["sim", "--layout", layout, "--disk", disk, "--empty"], &whose);
+        let image = create(dir.path(), layout, "8M");
+        let before = std::fs::read(&image).expect("the image");
+        let (image, socket) = (image.to_str().expect("text"), dir.path().join("never.sock"));
+        let socket = socket.to_str().expect("text");
+        refused(&["serve", image, "--disk", disk, "--socket", socket], &whose);
+        assert!(std::fs::read(image).expect("the image") == before, "{layout}: it was changed");
+        let memory = ["serve", "--memory", "8M", "--layout", layout, "--socket", socket];
+        refused(&[&memory[..], &["--disk", disk]].concat(), &whose);
+        std::fs::remove_file(image).expect("removed");
+    }
+    let baseline = ["sim", "--layout", "inplace", "--disk", disk];
+    refused(&baseline, "the overwrites that age a volume go anywhere");
+    refused(&["sim", "--layout", "inplace,lfs", "--disk", disk, "--empty"], "layout lfs");
+    refused(&["sim", "--layout", "inplace", "--raid", "1", "--disk", disk], "an array");
+    let files = ["sim-fs", "--program", "micro", "--layout", "inplace", "--disk", disk];
+    refused(&files, "a file system");
+    // What the hint says works.
+    for more in [
+        &["--age", "0", "--read-share", "1", "--requests", "100", "--warm-up", "0"][..],
+        &["--empty", "--pattern", "sequential", "--requests", "100", "--warm-up", "0"],
+    ] {
+        let large = ["sim", "--layout", "inplace", "--disk", "hm-smr-15tb:1G"];
+        succeed(seekless().args(large).args(more));
+    }
+}
+
 /// The mechanics that eager writing knows cover more than the image.
 #[test]
 fn images_smaller_than_the_disk_are_served() {

@@ -23,6 +23,17 @@ pub enum LayoutError {
     /// The size is not one that the layout can have.
     #[error("{0}")]
     BadSize(String),
+    /// The device takes writes in order only, and something above writes elsewhere, too.
+    #[error(
+        "the disk {disk} takes writes only in the order of its zones, and {writer} writes \
+         elsewhere, too; choose another disk, or `inplace` and clients that write in order"
+    )]
+    InOrder {
+        /// The disk.
+        disk: String,
+        /// What writes.
+        writer: String,
+    },
     /// The superblock is missing, damaged, foreign or newer.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),

@@ -169,6 +169,9 @@ struct Before {
 
 impl<'o> World<'o> {
     fn new(target: &Target, options: &'o FilesOptions) -> Result<World<'o>, FilesRunError> {
+        if target.is_zoned(options.kind) {
+            return Err(target.refuse_in_order("a file system").into());
+        }
         let largest = target.largest_volume(options.kind);
         let share = (target.blocks() as f64 * DEFAULT_UTILISATION) as u64;
         let blocks = options.volume_blocks.unwrap_or(share.min(largest));

@@ -28,6 +28,8 @@ pub struct Target {
     blocks: u64,
     /// True if its sectors have headers that layouts may use.
     headers: bool,
+    /// True if it takes writes in the order of its zones only.
+    zoned: bool,
     make: Make,
     /// An array of so many such devices.
     array: Option<Members>,
@@ -62,7 +64,8 @@ impl Target {
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
         let (name, make) = (name.to_owned(), Box::new(make));
-        Target { name, blocks, headers: false, make, array: None, log: None, nvram: None }
+        let (headers, zoned, array, log, nvram) = (false, false, None, None, None);
+        Target { name, blocks, headers, zoned, make, array, log, nvram }
     }
 
     /// The same target with sector headers that layouts may use, as disks have them.
@@ -88,9 +91,11 @@ impl Target {
         // Try once here, so that building can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
         let (name, early) = (spec.name.clone(), spec.reports_early());
+        let zoned = spec.zoned.is_some();
         let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
         });
+        let target = Target { zoned, ..target };
         // A cache that reports writes early does not keep the headers that they replace.
         Ok(if early { target } else { target.with_headers() })
     }
@@ -138,6 +143,29 @@ impl Target {
             )));
         }
         Ok(Target { nvram: Some(blocks), ..self })
+    }
+
+    /// True if it, or the log of this layout, takes writes in the order of its zones only.
+    pub(crate) fn is_zoned(&self, kind: Kind) -> bool {
+        self.zoned || self.log(kind).is_some_and(|log| log.zoned)
+    }
+
+    /// Refuses a layout that writes elsewhere on a disk of zones than its clients, and an array,
+    /// which does so, too.
+    ///
+    /// # Errors
+    /// [`LayoutError::InOrder`].
+    pub(crate) fn check_in_order(&self, kind: Kind) -> Result<(), LayoutError> {
+        match self.array {
+            _ if !self.is_zoned(kind) => Ok(()),
+            Some(_) => Err(self.refuse_in_order("an array")),
+            None => kind.check_in_order(&self.name_for(kind)),
+        }
+    }
+
+    /// Why this disk is not for one that writes elsewhere.
+    pub(crate) fn refuse_in_order(&self, writer: &str) -> LayoutError {
+        LayoutError::InOrder { disk: self.name.clone(), writer: writer.to_owned() }
     }
 
     /// The size of the buffer, if this layout uses one.

@@ -1,6 +1,8 @@
 //! The same workload on several layouts and disks, side by side.
 
-use super::{Clock, Load, SimError, SimOptions, SimReport, Target, simulate, simulate_trace};
+use super::{
+    Clock, Load, SimError, SimOptions, SimReport, Target, check, simulate, simulate_trace,
+};
 use crate::disk_time::DiskTime;
 use crate::histogram::BreakdownMs;
 use seekless_layouts::Kind;
@@ -75,6 +77,11 @@ pub fn compare(
     clock: Clock,
 ) -> Result<Comparison, SimError> {
     let Field { kinds, targets, utilisations } = *field;
+    for target in targets {
+        for &kind in kinds {
+            check(target, &SimOptions { kind, ..options.clone() })?;
+        }
+    }
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     let mut workload = None;
     for target in targets {

@@ -9,7 +9,7 @@ use seekless_disk::Disk as SimulatedDisk;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::layout::MountOptions;
+use seekless_engine::layout::{LayoutError, MountOptions};
 use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::upkeep::Upkeep;
@@ -28,6 +28,10 @@ pub(super) fn mount(
         tracing::warn!("{} is left out: {reason}", path.display());
     }
     let opening = MemberDevices::of(options);
+    if let Some(spec) = options.disk.as_ref().filter(|spec| spec.zoned.is_some()) {
+        let (disk, writer) = (spec.name.clone(), "an array".to_owned());
+        return Err(LayoutError::InOrder { disk, writer }.into());
+    }
     for image in members.images().iter().flatten() {
         // What refuses to be served does so before anything is written.
         opening.try_out(image)?;

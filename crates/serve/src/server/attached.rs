@@ -12,7 +12,7 @@ use seekless_engine::device::medium::Flat;
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::MountOptions;
 use seekless_engine::node::Node;
-use seekless_layouts::dcd;
+use seekless_layouts::{Kind, dcd};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Instant;
@@ -35,6 +35,9 @@ pub(super) fn mount(
         fitting(&images[0], options.disk.as_ref())?,
         fitting(&images[1], options.log_disk.as_ref())?,
     ];
+    for spec in specs.iter().flatten().filter(|spec| spec.zoned.is_some()) {
+        Kind::DCD.check_in_order(&spec.name)?;
+    }
     for (image, spec) in images.iter().zip(&specs) {
         if spec.is_none() {
             FileDevice::try_out(image, options.io, options.direct)?;
