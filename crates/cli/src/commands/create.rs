@@ -102,6 +102,13 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
         Size::from_blocks(superblock.blocks),
         Size::from_blocks(image.blocks())
     )?;
+    if kind == Kind::LOGE && !headers && !image.is_block_device() {
+        out.flush()?;
+        crate::term::say(
+            "note: with `serve --disk` this volume is slower than one in place; for that use make \
+             it with --headers",
+        );
+    }
     Ok(())
 }
 

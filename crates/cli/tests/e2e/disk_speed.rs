@@ -216,6 +216,28 @@ fn a_volatile_cache_keeps_what_was_flushed() {
     served(disk, "vlog", "64M");
 }
 
+/// Labels between the blocks cost time of the disk, those in sector headers do not.
+#[test]
+fn a_loge_image_without_sector_headers_is_called_slow() {
+    let dir = temp_dir();
+    let said = |headers: &[&str], name: &str| {
+        let image = dir.path().join(name);
+        let mut create = seekless();
+        create.arg("create").arg(&image).args(["--layout", "loge", "--size", "8M"]).args(headers);
+        let made = run(&mut create);
+        assert_eq!(made.code(), 0, "{}", made.err);
+        let served = Server::with(&image, &["--disk", "st19101"]).stop();
+        assert_eq!(served.code(), 0, "{}", served.err);
+        (made.err, served.err)
+    };
+    let (made, served) = said(&[], "beside.img");
+    assert!(made.contains("note: ") && made.contains("--headers"), "{made}");
+    assert!(served.contains("WARN") && served.contains("`seekless create --headers`"), "{served}");
+    let (made, served) = said(&["--headers"], "headers.img");
+    assert_eq!(made, "");
+    assert!(!served.contains("--headers"), "{served}");
+}
+
 /// The labels of `loge` are in the sector headers of the emulated disk, in a trailer of the image.
 /// After a kill, only whole transactions are there.
 #[test]
