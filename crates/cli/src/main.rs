@@ -12,6 +12,7 @@ mod filesystem;
 mod in_background;
 mod layout_flags;
 mod log;
+mod mount_options;
 mod nbd;
 mod rebuild;
 mod spec;
@@ -21,7 +22,9 @@ mod volume;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use effect::Given;
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 
 /// Proofs and simulations allocate and free many small objects. Compared with the C library's
 /// allocator, a proof is faster by a tenth on one disk and by a fifth on an array; a simulation of
@@ -30,7 +33,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let parsed = args::Cli::command().try_get_matches();
+    let (arguments, again) = mount_options::rewritten(std::env::args_os().collect());
+    if again {
+        return start_again(&arguments);
+    }
+    let parsed = args::Cli::command().try_get_matches_from(arguments);
     let matches = parsed.unwrap_or_else(|error| refuse(&error));
     let cli = args::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log::start(matches.subcommand().map(|(_, matches)| matches));
@@ -39,6 +46,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Becomes this program with another command line, which tells what the process does.
+fn start_again(arguments: &[OsString]) -> ExitCode {
+    let failed = match std::env::current_exe() {
+        Ok(program) => Command::new(program).arg0(&arguments[0]).args(&arguments[1..]).exec(),
+        Err(error) => error,
+    };
+    failure::Failure::failed(format!("cannot start seekless: {failed}")).report()
 }
 
 /// Prints what is wrong with the command line, or the help that it asks for, and exits.

@@ -59,6 +59,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The kernel keeps what programs write and hands it on later.
     pub writeback: bool,
+    /// Options of the kernel by their names in `mount`, such as `noatime`.
+    pub kernel: Vec<String>,
     /// How writes of metadata are ordered, for reports.
     pub policy: String,
 }
@@ -175,7 +177,8 @@ pub fn check_point(point: &Path) -> Result<(), FilesError> {
 fn attach(shared: &Shared, options: &MountOptions) -> Result<MountPoint, FilesError> {
     let right = Right::of_this_process();
     let (source, read_only) = (source(&options.images), options.read_only);
-    let traits = Traits { source, read_only, permissions: true };
+    let kernel = options.kernel.clone();
+    let traits = Traits { source, read_only, permissions: true, kernel };
     let bridge = Bridge::new(shared.clone(), options.writeback);
     let attached =
         mount::attached(right, &options.point, &traits, |device| hear(right, bridge, device));

@@ -21,7 +21,8 @@ Examples:
   seekless mkfs disk.img --fs ffs                            # on a volume that exists
   seekless mkfs plain.img --fs ffs --size 1G                 # in a file without a layout
   seekless mkfs disk.img --fs ffs --block 8k --fragment 1k --force
-  sudo seekless mkfs /dev/sdb1 --fs ffs
+  sudo seekless mkfs /dev/sdb1 --fs ffs                      # all of a device
+  sudo seekless mkfs /dev/sdb1 --fs ffs --layout vlog        # the same with a layout
   seekless mkfs a.img b.img c.img --fs ffs                   # on an array that exists
 
 `seekless create` has more options for volumes and makes arrays.")]
@@ -51,9 +52,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "")]
     label: String,
     /// Make a volume of this layout first.
-    #[arg(long, short, value_name = "LAYOUT", requires = "size")]
+    #[arg(long, short, value_name = "LAYOUT")]
     layout: Option<Kind>,
-    /// Size of the new volume; without --layout, of a new file without a layout.
+    /// Size of the new volume; without --layout, of a new file without a layout. A block device
+    /// has its own: then a volume gets all of it, less what its layout needs to work well.
     #[arg(long, short, value_name = "SIZE")]
     size: Option<Size>,
     #[command(flatten)]
@@ -116,18 +118,23 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
 
 /// Makes the volume if that is asked for. True if its file is new.
 fn make_volume(args: &Args) -> Result<bool, Failure> {
-    let Some(size) = args.size else { return Ok(false) };
+    let flag = match (args.layout, args.size) {
+        (None, None) => return Ok(false),
+        (Some(_), _) => "--layout",
+        (None, Some(_)) => "--size",
+    };
     let [path] = args.image.as_slice() else {
-        return Err(Failure::usage("--size: only a volume in one image is made here")
+        return Err(Failure::usage(format!("{flag}: only a volume in one image is made here"))
             .hint("make the array first: seekless create --raid"));
     };
     let existed = path.exists();
     if let Some(kind) = args.layout {
-        let (blocks, force) = (Some(size.blocks()), args.force);
+        let (blocks, force) = (args.size.map(Size::blocks), args.force);
         let options = Default::default();
         image::create(path, &CreateOptions { kind, blocks, force, headers: false, options })?;
         return Ok(!existed);
     }
+    let Some(size) = args.size else { return Ok(false) };
     if existed {
         let problem = format!("{} exists, --size is for a new file", path.display());
         return Err(Failure::usage(problem).hint("leave out --size"));

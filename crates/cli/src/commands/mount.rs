@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage};
 use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
+use crate::mount_options::KERNEL;
 use crate::spec;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::size::Size;
@@ -30,6 +31,7 @@ Examples:
   sudo seekless mount disk.img /mnt --control /tmp/disk.ctl    # a disk whose power you can cut
   seekless mount disk.img ~/mnt --foreground               # for your own use, through fusermount3
   fusermount3 -u ~/mnt                                     # unmounts; root may use umount
+  sudo mount -t seekless -o policy=soft disk.img /mnt      # as /sbin/mount.seekless
 
 One line says that the file system is mounted. The process then goes into the background. There its
 messages go to --messages, else to the log of the kernel (dmesg) if root mounts, else nowhere.
@@ -87,6 +89,14 @@ pub struct Args {
     /// Answer questions of Prometheus (GET /metrics) on this address; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Options as in fstab: `ro`, options of every mount such as `noatime` and `noexec`, and the
+    /// options of this command without their hyphens (`policy=soft`, `cache=256M`, `writeback`).
+    // They are rewritten before the command line is parsed.
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS")]
+    _options: Option<String>,
+    /// An option of the kernel.
+    #[arg(long, hide = true, value_parser = clap::builder::PossibleValuesParser::new(KERNEL))]
+    kernel_option: Vec<String>,
     #[command(flatten)]
     log_flags: LogFlags,
     #[command(flatten)]
@@ -152,6 +162,7 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         images: images.to_vec(),
         read_only: args.is_read_only(),
         writeback: args.writeback,
+        kernel: args.kernel_option.clone(),
         policy: fs.policy().name().to_owned(),
     };
     let how = if args.is_read_only() { ", read-only" } else { "" };

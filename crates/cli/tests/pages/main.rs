@@ -58,6 +58,7 @@ pages! {
     record_and_replay: "docs/manual/record-and-replay.md",
     crashing_disk: "docs/manual/crashing-disk.md",
     arrays: "docs/manual/arrays.md",
+    fstab: "docs/manual/fstab.md",
     failed_member: "docs/manual/failed-member.md",
     dcd: "docs/manual/dcd.md",
     ssd_in_front: "docs/manual/ssd-in-front.md",

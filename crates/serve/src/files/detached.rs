@@ -42,7 +42,8 @@ impl Detached {
     ) -> Result<Detached, FilesError> {
         let device_fds = volume.take_device_fds();
         let shared = Shared::new(State::new(fs, volume, Served::default(), String::new()))?;
-        let traits = Traits { source: source.to_owned(), read_only: false, permissions: true };
+        let source = source.to_owned();
+        let traits = Traits { source, permissions: true, ..Traits::default() };
         let bridge = Bridge::new(shared.clone(), false);
         let floating = mount::floating(&traits, |device| hear(Right::Root, bridge, device));
         let ((), mount) = floating.map_err(|source| match source.kind() {

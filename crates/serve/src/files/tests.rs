@@ -88,7 +88,8 @@ impl Mount {
         fs::create_dir(&point).expect("a directory");
         let images = vec![image.clone()];
         let policy = "model".to_owned();
-        let options = MountOptions { point, images, read_only, writeback, policy };
+        let kernel = Vec::new();
+        let options = MountOptions { point, images, read_only, writeback, policy, kernel };
         let (tell, told) = mpsc::channel();
         let serving = std::thread::spawn(move || {
             let volume = VolumeOptions::new(vec![image], read_only);

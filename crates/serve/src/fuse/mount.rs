@@ -45,11 +45,30 @@ pub(crate) struct Traits {
     pub(crate) read_only: bool,
     /// The kernel checks permissions by the attributes of objects.
     pub(crate) permissions: bool,
+    /// Options by their names in `mount`, such as `noatime`. A floating mount has none.
+    pub(crate) kernel: Vec<String>,
 }
 
 impl Default for Traits {
     fn default() -> Traits {
-        Traits { source: "seekless".to_owned(), read_only: false, permissions: false }
+        let source = "seekless".to_owned();
+        Traits { source, read_only: false, permissions: false, kernel: Vec::new() }
+    }
+}
+
+/// The flag of `mount(2)` for an option; none for a name that it does not know.
+fn kernel_flag(name: &str) -> libc::c_ulong {
+    match name {
+        "noexec" => libc::MS_NOEXEC,
+        "noatime" => libc::MS_NOATIME,
+        "nodiratime" => libc::MS_NODIRATIME,
+        "relatime" => libc::MS_RELATIME,
+        "strictatime" => libc::MS_STRICTATIME,
+        "lazytime" => libc::MS_LAZYTIME,
+        "sync" => libc::MS_SYNCHRONOUS,
+        "dirsync" => libc::MS_DIRSYNC,
+        "nosymfollow" => libc::MS_NOSYMFOLLOW,
+        _ => 0,
     }
 }
 
@@ -196,7 +215,8 @@ fn mount_as_root(point: &Path, traits: &Traits) -> io::Result<OwnedFd> {
     let (options, target) = (CString::new(options)?, CString::new(point.as_os_str().as_bytes())?);
     let source = CString::new(traits.source.as_str())?;
     let read_only = if traits.read_only { libc::MS_RDONLY } else { 0 };
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | read_only;
+    let chosen = traits.kernel.iter().fold(0, |flags, name| flags | kernel_flag(name));
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | read_only | chosen;
     // SAFETY: the strings end in zero and live through the call.
     let result = unsafe {
         libc::mount(
@@ -217,7 +237,9 @@ fn mount_by_helper(point: &Path, traits: &Traits) -> io::Result<OwnedFd> {
     let permissions = if traits.permissions { ",default_permissions" } else { "" };
     // Commas separate options.
     let source = traits.source.replace('\\', "\\\\").replace(',', "\\,");
-    let options = format!("{access},nosuid,nodev,subtype=seekless{permissions},fsname={source}");
+    let kernel: String = traits.kernel.iter().map(|name| format!(",{name}")).collect();
+    let options =
+        format!("{access},nosuid,nodev{kernel},subtype=seekless{permissions},fsname={source}");
     helper(&["-o", &options], point, Stdio::from(OwnedFd::from(theirs)))?;
     let mut byte = [0; 1];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
