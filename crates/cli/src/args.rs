@@ -35,7 +35,7 @@ pub enum Command {
     Mount(commands::mount::Args),
     /// Check a file system, and repair it.
     Fsck(commands::fsck::Args),
-    /// List, copy, archive and remove files of a file system that is not mounted.
+    /// List, copy, archive and remove files of a file system that is not mounted; sync one that is.
     Fs(commands::fs::Args),
     /// Give an array a new member in the place of one that is gone.
     Replace(commands::replace::Args),

@@ -3,7 +3,8 @@
 //! `{"command":"status"}` asks how it is; a disk that crashes on demand takes `cut`, `restart`,
 //! `log`, `clear`, and `{"command":"arm","faults":["slow=5","cut-at-write=100"]}`; an array takes
 //! `{"command":"scrub","rate":1048576}` (bytes a second), `stop-scrub`, `rebuild-rate` and
-//! `{"command":"replace","image":"/d.img","force":false}`. Each line is answered by one:
+//! `{"command":"replace","image":"/d.img","force":false}`; a mounted file system takes
+//! `{"command":"sync"}` and answers when all of it is durable. Each line is answered by one:
 //! `{"ok":true,…}` or `{"ok":false,"error":"…"}`. `GET /metrics` over HTTP, on the same socket or
 //! on a TCP port of its own, is answered in the text format of Prometheus; the port takes no
 //! commands.
@@ -60,6 +61,8 @@ pub enum Command {
         /// Overwrite what is there.
         force: bool,
     },
+    /// Make a mounted file system durable, all of it. The answer comes when it is.
+    Sync,
 }
 
 #[derive(Deserialize)]
@@ -83,7 +86,7 @@ struct Line {
 /// What is wrong with it.
 pub fn parse(line: impl AsRef<[u8]>) -> Result<Command, String> {
     let known = "known are cut, restart, status, log, arm, clear, scrub, stop-scrub, rebuild-rate, \
-                 replace";
+                 replace, sync";
     let line: Line = serde_json::from_slice(line.as_ref())
         .map_err(|error| format!("this is not a command: {error}; {known}"))?;
     let faults: Vec<Fault> = line
@@ -101,6 +104,7 @@ pub fn parse(line: impl AsRef<[u8]>) -> Result<Command, String> {
         ("status", true) => Ok(Command::Status),
         ("log", true) => Ok(Command::Log),
         ("clear", true) => Ok(Command::Clear),
+        ("sync", true) => Ok(Command::Sync),
         ("scrub", true) => Ok(Command::Upkeep(Upkeep::Scrub { bytes_per_second: line.rate })),
         ("stop-scrub", true) => Ok(Command::Upkeep(Upkeep::StopScrub)),
         ("rebuild-rate", true) => {
@@ -339,8 +343,16 @@ fn converse(stream: &UnixStream, commands: &CommandSender) -> Option<()> {
 /// # Errors
 /// If none listens there, or the answer is none.
 pub fn ask(socket: &Path, command: &Value) -> io::Result<Value> {
+    ask_within(socket, command, Some(PATIENCE))
+}
+
+/// The same of a command that may take longer; without a limit it waits until the process ends.
+///
+/// # Errors
+/// As for [`ask`].
+pub fn ask_within(socket: &Path, command: &Value, patience: Option<Duration>) -> io::Result<Value> {
     let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(patience)?;
     writeln!(&stream, "{command}")?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;

@@ -1,7 +1,8 @@
-//! `seekless fs`: works on the files of a file system that is not mounted.
+//! `seekless fs`: works on the files of a file system that is not mounted, and syncs one that is.
 
 mod copy;
 mod dump;
+mod sync;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::files::error::shown;
@@ -34,8 +35,9 @@ Examples:
   seekless fs tar disk.img /srv | gzip > srv.tar.gz
   gzip -d < srv.tar.gz | seekless fs tar disk.img /srv --extract
   seekless fs dump disk.img --inode 2
+  seekless fs sync /mnt                                # of a mounted file system
 
-The file system must not be mounted. Commands that change nothing read one that was not unmounted
+All but `sync` are for a file system that is not mounted. Commands that change nothing read one that was not unmounted
 cleanly, too.")]
 pub struct Args {
     #[command(subcommand)]
@@ -57,6 +59,8 @@ enum Tool {
     Tar(TarArgs),
     /// Print the structures on disk.
     Dump(dump::Args),
+    /// Make everything in a mounted file system durable, as `sync` does elsewhere.
+    Sync(sync::Args),
 }
 
 /// The image of a tool.
@@ -173,6 +177,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Tool::Rm(args) => args.image.with(false, &mut |files| rm(args, files)),
         Tool::Tar(args) => tar(args, out),
         Tool::Dump(args) => dump::run(args, out),
+        Tool::Sync(args) => sync::run(args),
     }
 }
 

@@ -168,6 +168,12 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
     let how = if args.is_read_only() { ", read-only" } else { "" };
     let line =
         format!("{}: {} mounted at {}{how}", names(images), kind.title, options.point.display());
+    if !args.is_read_only() {
+        crate::term::say(&format!(
+            "note: `sync` does not reach this mount; `seekless fs sync {}` does",
+            point.display()
+        ));
+    }
     let mut said = Ok(());
     files::serve(fs, volume, &options, &mut || {
         said = ready.say(out, &line);

@@ -89,6 +89,38 @@ fn cut_takes_unsynced(policy: &str, layout: &str, seed: u64) -> bool {
     unsynced.as_deref() != Some(UNSYNCED)
 }
 
+/// All that programs wrote before `seekless fs sync` survives the power cut behind it.
+#[test]
+fn a_power_cut_takes_nothing_that_fs_sync_has_covered() {
+    if !possible() {
+        return;
+    }
+    for (layout, more) in [("raw", &[][..]), ("vlog", &["--writeback"]), ("lfs", &[])] {
+        let disk = Disk::new(layout, "32M", &[]);
+        let faults = ["--faults", "unflushed=lose", "--policy", "async"];
+        let mounted = disk.mount_with_control(&[&faults[..], more].concat());
+        let name = |number: u32| format!("dir/{number}");
+        fs::create_dir(mounted.path("dir")).expect("mkdir");
+        for number in 0..100 {
+            fs::write(mounted.path(&name(number)), SYNCED.repeat(100)).expect("write");
+        }
+        succeed(seekless().args(["fs", "sync"]).arg(&mounted.point));
+        disk.control(&["cut"]);
+        let failed = run(seekless().args(["fs", "sync"]).arg(&mounted.point));
+        assert_eq!(failed.code(), 5, "without power nothing is durable: {}", failed.err);
+        mounted.unmount();
+        disk.repair();
+        let mounted = disk.mount(&[]);
+        for number in 0..100 {
+            let found = content(&mounted, &name(number));
+            assert!(found == Some(SYNCED.repeat(100)), "{layout}, {number}: {found:?}");
+        }
+        mounted.unmount();
+    }
+    let nowhere = run(seekless().args(["fs", "sync", "/"]));
+    assert!(nowhere.code() == 1 && nowhere.err.contains("mounted there"), "{}", nowhere.err);
+}
+
 /// The same check sees a disk that lies about flushes.
 #[test]
 fn a_disk_that_lies_loses_what_was_synced() {

@@ -31,6 +31,7 @@ impl Reply {
                 Reply::last_cut(hub)
             }
             Command::Restart => Reply::error("this disk cannot restart while it is in use"),
+            Command::Sync => Reply::error("no file system is mounted here"),
             Command::Upkeep(_) | Command::Replace { .. } => {
                 Reply::error("the volume is not on an array")
             }

@@ -110,6 +110,9 @@ impl Driver {
         if let Command::Replace { image, force } = command {
             return self.replace(&image, force);
         }
+        if command == Command::Sync {
+            return Reply::error("no file system is mounted here; clients flush what they wrote");
+        }
         let Some(hub) = hub else { return Reply::error("no disk crashes here") };
         match command {
             Command::Cut if !hub.has_power() => {

@@ -6,7 +6,7 @@
 use super::shared::{Next, Shared};
 use super::state::{Ended, State};
 use super::volume::Volume;
-use crate::control::Control;
+use crate::control::{Command, Control};
 use crate::fuse::mount::MountPoint;
 use crate::status::line;
 use rustix::event::Timespec;
@@ -125,6 +125,11 @@ impl Driver {
     /// Carries out the commands that have come.
     fn obey(&mut self) {
         while let Some((command, asker)) = self.outside.control.as_ref().and_then(Control::take) {
+            if command == Command::Sync {
+                // Without a state the asker is dropped, which ends its conversation.
+                let _ = self.shared.enter(|state| state.sync(asker));
+                continue;
+            }
             let obeyed = self.shared.enter(|state| (state.command(&command), state.new_fds()));
             let Some((reply, new_fds)) = obeyed else { continue };
             for fd in new_fds {

@@ -10,6 +10,7 @@ use super::report::{is_fault, measured};
 use super::unread::Unread;
 use super::volume::Volume;
 use crate::announce::Announcer;
+use crate::control::{Asker, Reply as Told};
 use crate::status::Served;
 use crate::status::meter::{Measured, Meter};
 use seekless_engine::client::{Below, Client, Exchange};
@@ -34,6 +35,8 @@ enum Flight {
     Kernel(Pending, Measured),
     /// That of a lookup for a listing: its key, and the index of the entry.
     Listing(usize, usize),
+    /// That of a sync that was asked for by command.
+    Sync(Asker),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +173,15 @@ impl State {
         self.submit(Call { id, who, now, request });
     }
 
+    /// Makes everything durable, and answers when it is.
+    pub(super) fn sync(&mut self, asker: Asker) {
+        if self.is_stopping() || self.ended.cut {
+            return asker.send(not_synced("it is at its end"));
+        }
+        let id = self.flights.insert(Flight::Sync(asker)) as CallId;
+        self.submit(own_call(id, Request::Sync));
+    }
+
     /// Requests that are not answered yet.
     pub(super) fn in_flight(&self) -> u64 {
         self.flights.len() as u64
@@ -227,8 +239,12 @@ impl State {
         self.replies.clear();
         self.exchange.forget_answers();
         for flight in self.flights.drain() {
-            if let Flight::Kernel(pending, _) = flight {
-                self.answered.push(Answered { pending, result: Err(Errno::Io) });
+            match flight {
+                Flight::Kernel(pending, _) => {
+                    self.answered.push(Answered { pending, result: Err(Errno::Io) });
+                }
+                Flight::Sync(asker) => asker.send(not_synced("the power was cut")),
+                Flight::Listing(..) => {}
             }
         }
         self.listings.drain().for_each(|listing| listing.fail(Errno::Io));
@@ -265,6 +281,12 @@ impl State {
                     self.listings[key].looked_up(index, result);
                     called |= self.finish_listing(key);
                 }
+                Some(Flight::Sync(asker)) => asker.send(match result {
+                    Ok(_) => Told::ok(serde_json::json!({})),
+                    Err(errno) => {
+                        not_synced(&self.fs.failure().unwrap_or_else(|| errno.to_string()))
+                    }
+                }),
                 None => {}
             }
         }
@@ -372,6 +394,11 @@ impl State {
         self.announcer.end(&self.volume.mounted.node);
         (self.volume, self.ended)
     }
+}
+
+/// Why a sync by command failed.
+fn not_synced(why: &str) -> Told {
+    Told::error(&format!("the file system is not durable: {why}"))
 }
 
 /// A call that the kernel has not asked for.
