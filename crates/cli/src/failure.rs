@@ -183,7 +183,9 @@ impl From<ImageError> for Failure {
             | ImageError::NoLog(_)
             | ImageError::NotBlocks(_)
             | ImageError::LeadsNowhere(_) => Exit::Image,
-            ImageError::InUse { .. } | ImageError::UnderLoop { .. } => Exit::Busy,
+            ImageError::InUse { .. } | ImageError::Stuck { .. } | ImageError::UnderLoop { .. } => {
+                Exit::Busy
+            }
             ImageError::BadSize { .. }
             | ImageError::Twice(_)
             | ImageError::NotWhole { .. }

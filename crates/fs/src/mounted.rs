@@ -259,4 +259,8 @@ impl<P: Personality> FileSystem for Mounted<P> {
         let own = own.into_iter().map(|(name, count)| (name, count as f64));
         own.chain(self.format.stats()).collect()
     }
+
+    fn unwritten_bytes(&self) -> u64 {
+        (self.core.cache.dirty() * self.core.shape.block_bytes) as u64
+    }
 }

@@ -65,6 +65,11 @@ pub trait FileSystem: Debug {
 
     /// Named counters for reports, in a fixed order.
     fn stats(&self) -> Vec<(&'static str, f64)>;
+
+    /// Bytes of changes that its volumes do not have yet.
+    fn unwritten_bytes(&self) -> u64 {
+        0
+    }
 }
 
 impl<F: FileSystem + ?Sized> FileSystem for Box<F> {
@@ -106,6 +111,10 @@ impl<F: FileSystem + ?Sized> FileSystem for Box<F> {
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
         (**self).stats()
+    }
+
+    fn unwritten_bytes(&self) -> u64 {
+        (**self).unwritten_bytes()
     }
 }
 

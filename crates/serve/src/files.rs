@@ -19,6 +19,7 @@ mod state;
 mod translate;
 mod unread;
 mod volume;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,20 @@ pub enum ImageError {
         /// The process that holds it, if the system says.
         pid: Option<u32>,
     },
+    /// A process that was unmounted has it, and does not come to its end.
+    #[error(
+        "{} is in use by process {pid}, which was unmounted and has written nothing for {seconds} \
+         s; look at its --messages, or end it and run `seekless fsck --repair`",
+        .path.display()
+    )]
+    Stuck {
+        /// The image.
+        path: PathBuf,
+        /// The process.
+        pid: u32,
+        /// How long it made no progress.
+        seconds: u64,
+    },
     /// A loop device stands on it.
     #[error(
         "{} is in use: the loop device {} stands on it{}; `umount` what is mounted and \
@@ -239,17 +253,16 @@ fn open_file(path: &Path, read_only: bool) -> Result<(File, bool), ImageError> {
         // use.
         options.custom_flags(libc::O_EXCL);
     }
-    let file = match options.open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            if lock::is_held_here(&Some(found), 0) {
-                return Err(ImageError::Twice(path.to_owned()));
+    let mut patience = lock::Patience::default();
+    loop {
+        match options.open(path) {
+            Ok(file) => return Ok((file, block_device)),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                lock::wait_for_device(&found, path, &mut patience)?;
             }
-            return Err(ImageError::InUse { path: path.to_owned(), pid: None });
+            Err(error) => return Err(ImageError::os("open", path, error)),
         }
-        Err(error) => return Err(ImageError::os("open", path, error)),
-    };
-    Ok((file, block_device))
+    }
 }
 
 impl Image {

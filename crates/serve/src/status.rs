@@ -217,6 +217,9 @@ pub struct FileSystemReport {
     pub policy: String,
     /// Its counters.
     pub counters: BTreeMap<String, f64>,
+    /// Bytes of changes that it has not written yet.
+    #[serde(default)]
+    pub unwritten_bytes: u64,
 }
 
 /// Where clients find what is served; it may become known only while it is served.

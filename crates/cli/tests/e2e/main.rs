@@ -31,6 +31,7 @@ mod log_apart;
 mod loge_tables;
 mod models;
 mod mount;
+mod mount_again;
 mod mount_clients;
 mod mount_databases;
 mod mount_failures;

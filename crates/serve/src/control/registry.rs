@@ -3,13 +3,14 @@
 //! The directory is `$SEEKLESS_RUNTIME_DIR`, else `seekless` below `$XDG_RUNTIME_DIR`, else
 //! `/run/seekless` for root and `/tmp/seekless-UID` for others. Only its owner may enter it.
 
-use super::{Control, ask};
+use super::{Control, ask, ask_within};
 use crate::status::Report;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Servers of one process that are registered at most.
 const MOST_OF_ONE: u32 = 16;
@@ -122,7 +123,19 @@ fn is_socket_name(path: &Path) -> bool {
 /// # Errors
 /// If none listens there, or the answer is none.
 pub fn report(socket: &Path) -> io::Result<Report> {
-    let answer = ask(socket, &json!({ "command": "status" }))?;
+    as_report(ask(socket, &json!({ "command": "status" }))?)
+}
+
+/// Asks the process of this number, which may be too busy to answer in that time.
+///
+/// # Errors
+/// As for [`report`].
+pub(crate) fn report_of(pid: u32, patience: Duration) -> io::Result<Report> {
+    let socket = directory().join(format!("{pid}.sock"));
+    as_report(ask_within(&socket, &json!({ "command": "status" }), Some(patience))?)
+}
+
+fn as_report(answer: Value) -> io::Result<Report> {
     serde_json::from_value(answer).map_err(|error| {
         io::Error::new(io::ErrorKind::InvalidData, format!("this is no status: {error}"))
     })

@@ -17,12 +17,13 @@ impl State {
         let in_flight = self.in_flight();
         let report = Report::of_node(&self.volume.mounted.node, &self.served, now);
         let (policy, counters) = (self.policy.clone(), named(self.fs.stats()));
+        let unwritten_bytes = self.fs.unwritten_bytes();
         Report {
             connections: 1,
             in_flight,
             requests,
             failed: self.fs.failure().or(report.failed),
-            file_system: Some(FileSystemReport { policy, counters }),
+            file_system: Some(FileSystemReport { policy, counters, unwritten_bytes }),
             ..report
         }
     }

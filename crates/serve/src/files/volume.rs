@@ -4,6 +4,7 @@
 //! its node. One clock runs through all of that.
 
 use super::leaving;
+use super::waiting::{STUCK, Waiting};
 use crate::control::Control;
 use crate::device::raw;
 use crate::image::array::is_member;
@@ -26,11 +27,7 @@ use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::{BlockNr, SECONDS, Time};
 use seekless_fs::block::plain::Plain;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// How long to wait for an image whose file system was just unmounted, and how often to look.
-const PATIENCE: Duration = Duration::from_secs(30);
-const STEP: Duration = Duration::from_millis(10);
+use std::time::Instant;
 
 /// Blocks of one request at most.
 const MOST_BLOCKS: u32 = 256;
@@ -137,7 +134,7 @@ impl Volume {
     /// # Errors
     /// As for a server.
     pub fn open(options: &VolumeOptions) -> Result<Volume, ServeError> {
-        let begin = Instant::now();
+        let mut waiting: Option<Waiting> = None;
         // What may fail comes before the mount, which takes the mark of a clean shutdown away.
         let path = options.crash.as_ref().and_then(|crash| crash.control.as_deref());
         let control = Some(server::control(path, options.metrics.as_deref())?);
@@ -145,9 +142,16 @@ impl Volume {
             let opened = options.serve_options().and_then(|options| server::mount(&options));
             match opened {
                 Err(ServeError::Image(ImageError::InUse { pid: Some(pid), path }))
-                    if begin.elapsed() < PATIENCE && leaving::is_leaving(pid, &path) =>
+                    if leaving::is_leaving(pid, &path) =>
                 {
-                    std::thread::sleep(STEP);
+                    let of = waiting.take().filter(|waiting| waiting.is_for(pid));
+                    let mut waiting_on = of.unwrap_or_else(|| Waiting::new(pid, &path));
+                    if !waiting_on.step() {
+                        return Err(
+                            ImageError::Stuck { path, pid, seconds: STUCK.as_secs() }.into()
+                        );
+                    }
+                    waiting = Some(waiting_on);
                 }
                 opened => break opened?,
             }

@@ -55,24 +55,80 @@ fn lock(file: &File, path: &Path, shared: bool) -> Result<(), ImageError> {
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
-    for step in 0.. {
+    let mut patience = Patience::default();
+    loop {
         match rustix::fs::flock(file, operation) {
-            Ok(()) => break,
+            Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) => {
                 if is_held_here(&file.metadata().ok(), 1) {
                     return Err(ImageError::Twice(path.to_owned()));
                 }
-                let pid = holder(file);
-                let steps = if pid.is_some() { STEPS } else { STEPS_UNKNOWN };
-                if step >= steps || pid.is_some_and(is_alive) {
-                    return Err(ImageError::InUse { path: path.to_owned(), pid });
-                }
-                std::thread::sleep(STEP);
+                patience.wait(path, holder(file))?;
             }
             Err(errno) => return Err(ImageError::os("lock", path, errno)),
         }
     }
-    Ok(())
+}
+
+/// How long a lock, or a device, was waited for.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    steps: u32,
+}
+
+impl Patience {
+    /// Waits a little for a process that is not alive, or that the system does not name.
+    fn wait(&mut self, path: &Path, pid: Option<u32>) -> Result<(), ImageError> {
+        let most = if pid.is_some() { STEPS } else { STEPS_UNKNOWN };
+        if self.steps >= most || pid.is_some_and(is_alive) {
+            return Err(ImageError::InUse { path: path.to_owned(), pid });
+        }
+        self.steps += 1;
+        std::thread::sleep(STEP);
+        Ok(())
+    }
+}
+
+/// The kernel refuses a block device that another has opened for itself alone: waits a little if
+/// that is a process at its end. A server gives up its lock before the kernel closes its files, so
+/// the device may be in use though no process holds its lock.
+pub(super) fn wait_for_device(
+    found: &Metadata,
+    path: &Path,
+    patience: &mut Patience,
+) -> Result<(), ImageError> {
+    if is_held_here(&Some(found.clone()), 0) {
+        return Err(ImageError::Twice(path.to_owned()));
+    }
+    // Opened without a claim of its own, it says who holds its lock.
+    let by_lock = File::open(path).ok().and_then(|file| holder(&file));
+    let pid = by_lock.or_else(|| user(found));
+    if pid.is_none() && is_used_by_kernel(found) {
+        return Err(ImageError::InUse { path: path.to_owned(), pid });
+    }
+    patience.wait(path, pid)
+}
+
+/// A process that has a device open, as far as this one may look.
+fn user(found: &Metadata) -> Option<u32> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has_open = |pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut devices = open.filter_map(|entry| std::fs::metadata(entry.path()).ok());
+        devices.any(|other| is_same(&other, found))
+    };
+    numbers.filter(|pid| *pid != std::process::id()).find(has_open)
+}
+
+/// True if a device is mounted, or part of another device.
+fn is_used_by_kernel(found: &Metadata) -> bool {
+    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    let number = format!("{major}:{minor}");
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let holders = std::fs::read_dir(format!("/sys/dev/block/{number}/holders"));
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some(&number))
+        || holders.is_ok_and(|mut holders| holders.next().is_some())
 }
 
 /// True if this process has more open files of the same file or device than the `own` that the
