@@ -2,6 +2,7 @@
 
 mod copy;
 mod dump;
+mod map;
 mod sync;
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -35,6 +36,7 @@ Examples:
   seekless fs tar disk.img /srv | gzip > srv.tar.gz
   gzip -d < srv.tar.gz | seekless fs tar disk.img /srv --extract
   seekless fs dump disk.img --inode 2
+  seekless fs map disk.img /var/db                     # where its bytes lie
   seekless fs sync /mnt                                # of a mounted file system
 
 All but `sync` are for a file system that is not mounted. Commands that change nothing read one that was not unmounted
@@ -59,6 +61,8 @@ enum Tool {
     Tar(TarArgs),
     /// Print the structures on disk.
     Dump(dump::Args),
+    /// Show where the bytes of a file lie in the volume.
+    Map(map::Args),
     /// Make everything in a mounted file system durable, as `sync` does elsewhere.
     Sync(sync::Args),
 }
@@ -177,6 +181,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Tool::Rm(args) => args.image.with(false, &mut |files| rm(args, files)),
         Tool::Tar(args) => tar(args, out),
         Tool::Dump(args) => dump::run(args, out),
+        Tool::Map(args) => map::run(args, out),
         Tool::Sync(args) => sync::run(args),
     }
 }
@@ -257,7 +262,7 @@ fn tar(args: &TarArgs, out: &mut dyn Write) -> Outcome {
     };
     args.image.with(true, &mut |files| {
         let mut archive = TarOut::new(&mut *out);
-        archive.add(files, &path)?;
+        let ended = archive.add(files, &path);
         let left_out: Vec<String> = archive.left_out.iter().map(|path| shown(path)).collect();
         warn(left_out.iter().map(String::as_str), "is a socket");
         let tally = std::mem::take(&mut archive.tally);

@@ -104,6 +104,37 @@ fn archives_are_streams() {
     succeed(command("tar").arg("-C").arg(&tree).arg("-df").arg(&out));
 }
 
+/// The bytes at the places that the map tells are those of the file.
+#[test]
+fn the_map_says_where_the_bytes_of_a_file_lie() {
+    let dir = temp_dir();
+    let image = made(dir.path(), None);
+    let file = dir.path().join("file");
+    let mut content = pattern(3, 30_000_001);
+    content[1_000_000..20_000_000].fill(0);
+    fs::write(&file, &content).expect("a file");
+    succeed(tool("cp", &image).arg(&file).arg(":/"));
+    let said = succeed(tool("map", &image).arg("/file").arg("--json"));
+    let extents: Vec<serde_json::Value> = serde_json::from_str(&said).expect("JSON");
+    let volume = fs::read(&image).expect("the volume is the image");
+    let mut end = 0;
+    for extent in &extents {
+        let number = |name: &str| extent[name].as_u64().map(|number| number as usize);
+        let (at, length) = (number("file").expect("file"), number("length").expect("length"));
+        assert_eq!(at, end, "{said}");
+        end = at + length;
+        match number("volume") {
+            Some(place) => assert!(volume[place..place + length] == content[at..end], "{extent}"),
+            None => assert!(content[at..end].iter().all(|byte| *byte == 0), "{extent}"),
+        }
+    }
+    assert_eq!(end, content.len());
+    assert!(extents.iter().any(|extent| extent["volume"].is_null()), "there is a hole: {said}");
+    let text = succeed(tool("map", &image).arg("/file"));
+    assert!(text.contains("hole") && text.lines().count() == extents.len() + 1, "{text}");
+    assert_eq!(run(tool("map", &image).arg("/")).code(), 2);
+}
+
 #[test]
 fn the_dump_shows_the_root() {
     let dir = temp_dir();

@@ -58,6 +58,8 @@ pages! {
     record_and_replay: "docs/manual/record-and-replay.md",
     crashing_disk: "docs/manual/crashing-disk.md",
     arrays: "docs/manual/arrays.md",
+    cut_power: "docs/manual/cut-power.md",
+    files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",
     failed_member: "docs/manual/failed-member.md",
     dcd: "docs/manual/dcd.md",
