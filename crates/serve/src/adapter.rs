@@ -132,6 +132,8 @@ pub struct Adapter<W> {
     sequence: u64,
     /// Requests that were started and write exclusively.
     exclusive: usize,
+    /// Writes that had to read blocks of which they cover a part.
+    partial_writes: u64,
     /// Requests that wait for others on the same blocks, in order of arrival.
     waiting: Vec<usize>,
     /// Block requests in flight or to be sent, each with its byte request.
@@ -152,6 +154,7 @@ impl<W> Adapter<W> {
             requests: Slab::new(),
             sequence: 0,
             exclusive: 0,
+            partial_writes: 0,
             waiting: Vec::new(),
             sent: Slots::default(),
             outbox: Vec::new(),
@@ -162,6 +165,11 @@ impl<W> Adapter<W> {
     /// Requests that have not been answered.
     pub fn in_flight(&self) -> usize {
         self.requests.len()
+    }
+
+    /// Writes that had to read blocks of which they cover a part.
+    pub fn partial_writes(&self) -> u64 {
+        self.partial_writes
     }
 
     /// True if there are block requests to be sent or answers to be fetched.
@@ -332,6 +340,7 @@ impl<W> Adapter<W> {
             return;
         }
         self.exclusive += 1;
+        self.partial_writes += 1;
         let span = self.requests[key].span;
         let (head, tail) = span.partial_blocks();
         if let Some(at) = head {

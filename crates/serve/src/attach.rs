@@ -16,6 +16,8 @@ use crate::server::{Listen, Opened, ServeError};
 use blocks::ServedBlocks;
 use loop_device::LoopDevice;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use seekless_engine::units::BLOCK_BYTES;
+use seekless_layouts::Kind;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -58,12 +60,14 @@ pub struct Attached {
 }
 
 /// Attaches a volume and serves it until SIGINT, SIGTERM or SIGHUP has come and nothing uses the
-/// device. `ready` hears of the device when it is there.
+/// device. Its sectors have so many bytes, or as many as suit the layout. `ready` hears of the
+/// device when it is there.
 ///
 /// # Errors
 /// See [`AttachError`].
 pub fn attach(
     options: &VolumeOptions,
+    sector_bytes: Option<u32>,
     ready: impl FnOnce(&Attached) + Send + 'static,
 ) -> Result<Served, AttachError> {
     look()?;
@@ -83,9 +87,10 @@ pub fn attach(
     let size_bytes = opened.parts.export.size_bytes;
     let blocks = ServedBlocks::new(socket, size_bytes);
     let (read_only, at) = (options.read_only, opened.parts.served.at.clone());
+    let sector_bytes = sector_bytes.or_else(|| suitable_sector(opened.parts.served.layout));
     // The kernel asks for bytes while it makes the device, so the server must run by then.
     let body = move || {
-        let made = BlockDevice::make(blocks, read_only);
+        let made = BlockDevice::make(blocks, read_only, sector_bytes);
         let made = made.map(|device| {
             let path = device.device.path().to_owned();
             at.set(path.display().to_string());
@@ -101,6 +106,14 @@ pub fn attach(
     let made = device.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
     made.map_err(AttachError::Device)?;
     Ok(served?)
+}
+
+/// The sectors that suit a layout. A layout that gives each block a new place must read a block of
+/// which a sector is written; so it announces sectors as large as its blocks. Elsewhere the sectors
+/// are those that content from other disks expects.
+fn suitable_sector(layout: Option<&str>) -> Option<u32> {
+    let kind = layout?.parse::<Kind>().ok()?;
+    (kind != Kind::INPLACE).then_some(BLOCK_BYTES as u32)
 }
 
 /// Whether a volume can be attached here.
@@ -123,14 +136,18 @@ struct BlockDevice {
 }
 
 impl BlockDevice {
-    fn make(blocks: ServedBlocks, read_only: bool) -> io::Result<BlockDevice> {
+    fn make(
+        blocks: ServedBlocks,
+        read_only: bool,
+        sector_bytes: Option<u32>,
+    ) -> io::Result<BlockDevice> {
         let point = tempdir()?;
         let directory = DiskDirectory::mount(&point);
         let _ = std::fs::remove_dir(&point);
         let directory = directory?;
         let (_, path) = directory.insert(Arc::new(blocks));
         let file = File::options().read(true).write(!read_only).open(path)?;
-        let device = LoopDevice::attach(&file, read_only)?;
+        let device = LoopDevice::with_sectors(&file, read_only, sector_bytes)?;
         Ok(BlockDevice { directory, device, read_only })
     }
 

@@ -51,6 +51,9 @@ pub struct Report {
     pub in_flight: u64,
     /// What clients asked for, by kind.
     pub requests: BTreeMap<String, Requests>,
+    /// Of the writes, those that covered part of a block, which had to be read first.
+    #[serde(default)]
+    pub partial_writes: u64,
     /// Counters of the layout.
     pub layout_counters: BTreeMap<String, f64>,
     /// What lies below the layout.
@@ -313,6 +316,12 @@ impl Report {
         all
     }
 
+    /// Share of the writes that covered part of a block; none before there are enough to tell.
+    pub fn partial_share(&self) -> Option<f64> {
+        let writes = self.requests.get("write").map_or(0, |writes| writes.count);
+        (writes >= PARTIAL_LEAST).then(|| self.partial_writes as f64 / writes as f64)
+    }
+
     /// Bytes written below the layout for each byte that clients wrote; none before the first.
     pub fn write_amplification(&self) -> Option<f64> {
         let asked = self.requests.get("write").map_or(0, |writes| writes.bytes);
@@ -323,6 +332,9 @@ impl Report {
         (asked > 0).then(|| written as f64 / asked as f64)
     }
 }
+
+/// Writes that tell whether many of them cover part of a block.
+const PARTIAL_LEAST: u64 = 100;
 
 /// What matters most, in one line.
 pub fn line(report: &Report) -> String {

@@ -39,6 +39,10 @@ pub struct Args {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
+    /// Bytes of a sector of the device: 512 or 4096. Without it 4096, and for a volume in place or a
+    /// file as it is, 512. A file system with smaller blocks than a sector cannot be mounted.
+    #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
+    sector: Option<String>,
     /// Bypass the page cache below the volume (O_DIRECT).
     #[arg(long, conflicts_with = "disk")]
     direct: bool,
@@ -71,7 +75,8 @@ fn serve(args: &Args) -> Outcome {
     let (images, ready) = (names(&args.images), args.background.ready()?);
     // The thread that makes the device writes while this one holds the lock of standard output.
     let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-    attach(&options, move |attached| {
+    let sector_bytes = args.sector.as_deref().and_then(|bytes| bytes.parse().ok());
+    attach(&options, sector_bytes, move |attached| {
         let Attached { device, size_bytes } = attached;
         let size = Size::from_blocks(size_bytes / 4096);
         let (line, out) = (device.display().to_string(), &mut out);

@@ -59,6 +59,55 @@ impl Drop for Device {
     }
 }
 
+/// Small file systems get blocks of 1 KiB where sectors allow it. `vlog` would read for each of them.
+#[test]
+fn a_device_has_sectors_that_suit_its_layout() {
+    if !can_attach() {
+        return;
+    }
+    let dir = temp_dir();
+    for (layout, more, sector) in
+        [("vlog", &[][..], 4096), ("inplace", &[], 512), ("lfs", &["--sector", "512"], 512)]
+    {
+        let image = create(dir.path(), layout, "64M");
+        let device = Device::attach(&image, more);
+        let said = succeed(command("blockdev").arg("--getss").arg(&device.0));
+        assert_eq!(said.trim(), sector.to_string(), "{layout} {more:?}");
+        if installed("mkfs.ext4") {
+            succeed(command("mkfs.ext4").arg("-q").arg(&device.0));
+            let file = File::open(&device.0).expect("the device");
+            let mut log_size = [0; 4];
+            file.read_exact_at(&mut log_size, 1024 + 24).expect("a superblock");
+            let bytes = 1024 << u32::from_le_bytes(log_size);
+            assert_eq!(bytes, if sector == 4096 { 4096 } else { 1024 }, "{layout} {more:?}");
+        }
+        device.detach();
+    }
+}
+
+/// Writes of parts of blocks are counted, and warned of where they are many.
+#[test]
+fn many_partial_writes_are_warned_of() {
+    let dir = temp_dir();
+    let image = create(dir.path(), "vlog", "8M");
+    let server = crate::harness::Server::image(&image);
+    let mut client = crate::nbd::Client::connect(server.socket()).expect("connection");
+    let status = |more: &[&str]| succeed(seekless().arg("status").arg(&image).args(more));
+    for block in 0..200 {
+        client.write(block * 4096, &[1; 4096], false).expect("write");
+    }
+    assert!(!status(&[]).contains("WARNING"), "{}", status(&[]));
+    for block in 0..100 {
+        client.write(block * 4096 + 1024, &[2; 1024], false).expect("write");
+    }
+    let said = status(&[]);
+    assert!(said.contains("WARNING") && said.contains("33 % of the writes cover part"), "{said}");
+    let report: Report = serde_json::from_str(&status(&["--json"])).expect("a report");
+    assert_eq!(report.partial_writes, 100);
+    client.disconnect().expect("goodbye");
+    assert_eq!(server.stop().code(), 0);
+}
+
 #[test]
 fn a_file_system_of_the_kernel_lives_on_a_volume() {
     if !can_attach() {
@@ -129,7 +178,7 @@ fn discarded_bytes_are_zeros_at_any_sector() {
     }
     let dir = temp_dir();
     let image = create(dir.path(), "loge", "32M");
-    let device = Device::attach(&image, &[]);
+    let device = Device::attach(&image, &["--sector", "512"]);
     let mut file = File::options().write(true).open(&device.0).expect("opens");
     file.write_all(&[9; 65536]).expect("writes");
     file.sync_all().expect("syncs");

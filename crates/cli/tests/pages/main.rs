@@ -58,6 +58,7 @@ pages! {
     record_and_replay: "docs/manual/record-and-replay.md",
     crashing_disk: "docs/manual/crashing-disk.md",
     arrays: "docs/manual/arrays.md",
+    attach: "docs/manual/attach.md",
     cut_power: "docs/manual/cut-power.md",
     files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",

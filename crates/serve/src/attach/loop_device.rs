@@ -61,10 +61,23 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Attaches a free loop device to `file`, which must be open for writing unless `read_only`.
+    /// Its sectors are as the kernel chooses.
     ///
     /// # Errors
     /// If there are no loop devices here, or none can be had.
     pub fn attach(file: &File, read_only: bool) -> io::Result<LoopDevice> {
+        LoopDevice::with_sectors(file, read_only, None)
+    }
+
+    /// The same with logical sectors of so many bytes.
+    ///
+    /// # Errors
+    /// As for [`LoopDevice::attach`], and sectors that the kernel does not have.
+    pub fn with_sectors(
+        file: &File,
+        read_only: bool,
+        sector_bytes: Option<u32>,
+    ) -> io::Result<LoopDevice> {
         let control = File::options().read(true).write(true).open("/dev/loop-control");
         let control = control.map_err(|error| told("/dev/loop-control", &error))?;
         for attempt in 0..ATTEMPTS {
@@ -73,7 +86,7 @@ impl LoopDevice {
             let number = u32::try_from(number).map_err(|_| io::Error::last_os_error())?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = open_node(&path, number, read_only)?;
-            match configure(&device, file, read_only) {
+            match configure(&device, file, read_only, sector_bytes) {
                 Ok(()) => return Ok(LoopDevice { path, device }),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
                 Err(error) => return Err(told(&path.to_string_lossy(), &error)),
@@ -140,10 +153,16 @@ fn open_node(path: &Path, number: u32, read_only: bool) -> io::Result<File> {
     .map_err(|error| told(&path.to_string_lossy(), &error))
 }
 
-fn configure(device: &File, file: &File, read_only: bool) -> io::Result<()> {
+fn configure(
+    device: &File,
+    file: &File,
+    read_only: bool,
+    sector_bytes: Option<u32>,
+) -> io::Result<()> {
     // SAFETY: all zeros are a valid value of these structures of numbers.
     let mut config: Config = unsafe { std::mem::zeroed() };
     config.fd = file.as_raw_fd().cast_unsigned();
+    config.block_size = sector_bytes.unwrap_or(0);
     // Direct I/O keeps no second copy of the bytes in memory. Where the file cannot do it, the
     // kernel goes without.
     config.info.flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;

@@ -11,6 +11,7 @@ impl Driver {
             connections: self.sessions.len() as u64,
             in_flight: self.adapter.in_flight() as u64,
             requests: self.meter.requests(),
+            partial_writes: self.adapter.partial_writes(),
             ..Report::of_node(&self.parts.node, &self.parts.served, now)
         }
     }

@@ -3,6 +3,9 @@
 use seekless_serve::status::{MemberReport, Report, Requests, ScrubReport};
 use std::fmt::Write as _;
 
+/// Share of the writes beyond which reads for partial blocks are worth a warning.
+const PARTIAL_SHARE: f64 = 0.1;
+
 /// The report, its last line ended.
 pub fn text(report: &Report) -> String {
     let mut out = head(report);
@@ -17,6 +20,14 @@ pub fn text(report: &Report) -> String {
         format!("{} connections, {} requests in flight", report.connections, report.in_flight);
     line(&mut out, "clients", &clients);
     out += &requests(report);
+    if let Some(share) = report.partial_share().filter(|share| *share > PARTIAL_SHARE) {
+        let text = format!(
+            "{:.0} % of the writes cover part of a block of 4 KiB, which is read first; use blocks \
+             of 4 KiB above (mkfs.ext4 -b 4096)",
+            share * 100.0
+        );
+        line(&mut out, "WARNING", &text);
+    }
     line(&mut out, "below", &below(report));
     for (name, text) in layout(report) {
         line(&mut out, name, &text);
