@@ -34,6 +34,7 @@ mod mount;
 mod mount_again;
 mod mount_clients;
 mod mount_databases;
+mod mount_direct;
 mod mount_failures;
 mod mount_helper;
 mod mount_policies;
