@@ -133,14 +133,14 @@ fn option(name: &[u8]) -> Option<OsString> {
     let is = |known: &&str| name == known.as_bytes();
     let begins = |known: &&str| name.starts_with(known.as_bytes());
     if name.is_empty()
-        || NOTHING.iter().any(|it| is(&it))
-        || FOR_OTHERS.iter().any(|it| begins(&it))
+        || NOTHING.iter().any(|it| is(it))
+        || FOR_OTHERS.iter().any(|it| begins(it))
     {
         return None;
     }
     let argument = match name {
         b"ro" => b"--read-only".to_vec(),
-        name if KERNEL.iter().any(|it| is(&it)) => [b"--kernel-option=", name].concat(),
+        name if KERNEL.iter().any(|it| is(it)) => [b"--kernel-option=", name].concat(),
         name => {
             // Options of fstab have underscores, or hyphens as here.
             let end = name.iter().position(|&byte| byte == b'=').unwrap_or(name.len());
