@@ -1,9 +1,9 @@
 //! Command lines as `mount(8)` and fstab write them.
 //!
 //! `-o NAME,NAME=VALUE` of `seekless mount` stands for options of the command and for those that
-//! every mount has. The program is a helper, too: `mount -t seekless` starts it as `mount.seekless`,
-//! and `mount -t fuse.seekless` as `mount.fuse.seekless`, or through `mount.fuse` as
-//! `seekless SOURCE DIR -o …`. Everything is rewritten here, before the command line is parsed.
+//! every mount has. The program is a helper, too: `mount -t seekless` starts it as
+//! `mount.seekless`, and `mount -t fuse.seekless` as `mount.fuse.seekless`, or through `mount.fuse`
+//! as `seekless SOURCE DIR -o …`. Everything is rewritten here, before the command line is parsed.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -132,15 +132,12 @@ fn options(list: &[u8]) -> Vec<OsString> {
 fn option(name: &[u8]) -> Option<OsString> {
     let is = |known: &&str| name == known.as_bytes();
     let begins = |known: &&str| name.starts_with(known.as_bytes());
-    if name.is_empty()
-        || NOTHING.iter().any(|it| is(it))
-        || FOR_OTHERS.iter().any(|it| begins(it))
-    {
+    if name.is_empty() || NOTHING.iter().any(is) || FOR_OTHERS.iter().any(begins) {
         return None;
     }
     let argument = match name {
         b"ro" => b"--read-only".to_vec(),
-        name if KERNEL.iter().any(|it| is(it)) => [b"--kernel-option=", name].concat(),
+        name if KERNEL.iter().any(is) => [b"--kernel-option=", name].concat(),
         name => {
             // Options of fstab have underscores, or hyphens as here.
             let end = name.iter().position(|&byte| byte == b'=').unwrap_or(name.len());

@@ -98,6 +98,11 @@ fn bits(word: u32) -> String {
     format!("{noun} {}", numbers.join(", "))
 }
 
+/// True if other blocks of the medium may still be readable.
+pub(crate) fn is_damage(error: &IoError) -> bool {
+    matches!(error, IoError::Media { .. } | IoError::Checksum { .. })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -250,9 +250,7 @@ fn listen_remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::AddrInUse => {
             "; end the server that listens there or choose another port (0 finds a free one)"
         }
-        io::ErrorKind::AddrNotAvailable => {
-            "; give an address of this machine, such as 127.0.0.1"
-        }
+        io::ErrorKind::AddrNotAvailable => "; give an address of this machine, such as 127.0.0.1",
         io::ErrorKind::NotFound => "; make the directory of the socket first",
         io::ErrorKind::PermissionDenied => {
             "; choose a directory that you may write to, or a port from 1024 on"

@@ -39,8 +39,8 @@ pub struct Args {
     /// Refuse writes.
     #[arg(long)]
     read_only: bool,
-    /// Bytes of a sector of the device: 512 or 4096. Without it 4096, and for a volume in place or a
-    /// file as it is, 512. A file system with smaller blocks than a sector cannot be mounted.
+    /// Bytes of a sector of the device: 512 or 4096. Without it 4096, and for a volume in place or
+    /// a file as it is, 512. A file system with smaller blocks than a sector cannot be mounted.
     #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
     sector: Option<String>,
     /// Bypass the page cache below the volume (O_DIRECT).

@@ -39,8 +39,8 @@ Examples:
   seekless fs map disk.img /var/db                     # where its bytes lie
   seekless fs sync /mnt                                # of a mounted file system
 
-All but `sync` are for a file system that is not mounted. Commands that change nothing read one that was not unmounted
-cleanly, too.")]
+All but `sync` are for a file system that is not mounted. Commands that change nothing read one
+that was not unmounted cleanly, too.")]
 pub struct Args {
     #[command(subcommand)]
     tool: Tool,

@@ -127,10 +127,8 @@ impl Checked {
             (_, count) => format!("{count} findings left; --repair repairs them"),
         };
         let names = names(&args.image);
-        writeln!(
-            out,
-            "{names}: {inodes} inodes, {directories} directories, {superblocks} superblocks; {verdict}"
-        )?;
+        let copies = format!("{superblocks} superblocks");
+        writeln!(out, "{names}: {inodes} inodes, {directories} directories, {copies}; {verdict}")?;
         Ok(())
     }
 

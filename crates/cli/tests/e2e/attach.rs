@@ -59,7 +59,8 @@ impl Drop for Device {
     }
 }
 
-/// Small file systems get blocks of 1 KiB where sectors allow it. `vlog` would read for each of them.
+/// Small file systems get blocks of 1 KiB where sectors allow it. `vlog` would read for each of
+/// them.
 #[test]
 fn a_device_has_sectors_that_suit_its_layout() {
     if !can_attach() {

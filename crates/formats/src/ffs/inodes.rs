@@ -205,8 +205,8 @@ pub fn put(
     Ok(())
 }
 
-/// True if the policy orders changes of the space of an inode: it orders all, or the end of the file
-/// moves or has moved.
+/// True if the policy orders changes of the space of an inode: it orders all, or the end of the
+/// file moves or has moved.
 fn is_guarded(tx: &dyn Tx, vol: &Volume, ino: Ino) -> Result<bool, Stop> {
     let field = space(vol, vol.number(ino)?);
     let moves = || vol.needs_moved(ino) || tx.is_guarded(field);

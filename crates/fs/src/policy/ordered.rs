@@ -4,10 +4,10 @@
 //! durable stays until the disk has it at its new place. Other writes go out in any order, by age.
 //! After a crash a check that repairs makes the file system usable again.
 //!
-//! `sync` and `soft` keep the same guards. `soft` (soft updates) writes when the syncer does, and waits for the
-//! content of files, too. `sync` (classic FFS) has a call wait until what it names is written; maps
-//! and content of files go out by age. So after a crash under `sync` a check must make the maps
-//! from the inodes, and the end of a file may hold what its blocks held before.
+//! `sync` and `soft` keep the same guards. `soft` (soft updates) writes when the syncer does, and
+//! waits for the content of files, too. `sync` (classic FFS) has a call wait until what it names is
+//! written; maps and content of files go out by age. So after a crash under `sync` a check must
+//! make the maps from the inodes, and the end of a file may hold what its blocks held before.
 
 use super::guard::{Guards, Keeps, Manifest};
 use super::{Policy, PolicyKind, Rule, Settle};

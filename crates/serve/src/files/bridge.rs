@@ -36,8 +36,8 @@ const MANY_BACKGROUND: u16 = 48;
 
 /// What the kernel is asked for beyond the defaults. Not among it is `FUSE_ATOMIC_O_TRUNC`: the
 /// kernel truncates by `setattr`, whose answer it heeds. Nor `FUSE_HANDLE_KILLPRIV_V2`: `fuser`
-/// does not hand on the flag of `setattr` that belongs to it. Nor `FUSE_ASYNC_DIO`: the kernel drops
-/// cached pages when a direct write returns, and with it a write returns before it is done.
+/// does not hand on the flag of `setattr` that belongs to it. Nor `FUSE_ASYNC_DIO`: the kernel
+/// drops cached pages when a direct write returns, and with it a write returns before it is done.
 /// Buffered reads would then find old blocks for as long as the pages last.
 const WANTED: [InitFlags; 4] = [
     InitFlags::FUSE_PARALLEL_DIROPS,

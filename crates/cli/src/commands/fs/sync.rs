@@ -17,8 +17,8 @@ Examples:
   seekless fs sync /mnt
   cp -r site /mnt && seekless fs sync /mnt && echo 'the copy is durable'
 
-It returns when everything is durable that programs had written before. `sync` and `syncfs` return at
-once: the kernel does not pass them on to a file system in user space. `fsync` reaches it.")]
+It returns when everything is durable that programs had written before. `sync` and `syncfs` return
+at once: the kernel does not pass them on to a file system in user space. `fsync` reaches it.")]
 pub struct Args {
     /// The directory that it is mounted at.
     #[arg(value_name = "DIR")]

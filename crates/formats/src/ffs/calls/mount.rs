@@ -10,10 +10,10 @@
 //! in it, and what is freed in it stays marked as used. The unmount then leaves the mark of an
 //! error, so that the next mount for writing asks for a check.
 
-use crate::error::FsError;
+use crate::error::{FsError, is_damage};
 use crate::ffs::calls::personality::{Ffs, Format};
 use crate::ffs::offline::spare;
-use crate::ffs::offline::store::{Found, is_damage, load};
+use crate::ffs::offline::store::{Found, load};
 use crate::ffs::ondisk::format::{
     PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
 };

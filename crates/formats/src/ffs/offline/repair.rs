@@ -3,8 +3,9 @@
 //! A round applies the findings of the earliest phase that has any, and those of phases that do not
 //! depend on it, then checks again. Each fix is one sector, or sectors that are right by
 //! themselves, so a crash leaves a subset of the findings. New directory blocks are written before
-//! the inode that names them, and copies of blocks with several owners before their addresses. The maps come last, computed from what the inodes claim, and the
-//! superblock is marked clean when a check finds nothing.
+//! the inode that names them, and copies of blocks with several owners before their addresses. The
+//! maps come last, computed from what the inodes claim, and the superblock is marked clean when a
+//! check finds nothing.
 
 mod found;
 mod lost;

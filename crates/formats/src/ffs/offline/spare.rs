@@ -4,8 +4,7 @@
 //! A compatible feature of the superblock says that they are there. File systems made by older
 //! versions have none, and get them with the next mount for writing.
 
-use super::store::is_damage;
-use crate::error::FsError;
+use crate::error::{FsError, is_damage};
 use crate::ffs::ondisk::format::{BOOT_COPY_AT, SPARE_COPIES, Superblock};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
@@ -62,8 +61,8 @@ pub fn write(disk: &mut dyn Disk, block: BlockNr, superblock: &Superblock) -> Re
     Ok(disk.write(block, Data::bytes(bytes))?)
 }
 
-/// Writes the copies that are not there, or damaged, and makes them durable: then the superblock may
-/// say that they are there.
+/// Writes the copies that are not there, or damaged, and makes them durable: then the superblock
+/// may say that they are there.
 ///
 /// # Errors
 /// Errors of the volume.

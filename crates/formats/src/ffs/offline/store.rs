@@ -5,14 +5,13 @@
 //! rest of the engine block around them.
 
 use super::spare;
-use crate::error::FsError;
+use crate::error::{FsError, is_damage};
 use crate::ffs::ondisk::format::{BOOT_COPY_AT, COPY_GROUPS, SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, Place, STAGGERS};
 use crate::ffs::ondisk::seal::{SealKind, Sealer, counter};
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
-use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 use seekless_fs::tx::{BlockNo, SECTOR_CONTENT};
 
@@ -102,11 +101,6 @@ fn find_copy(disk: &mut dyn Disk) -> Result<Found, FsError> {
         }
     }
     Err(FsError::Foreign)
-}
-
-/// True if other blocks of the medium may still be readable.
-pub(crate) fn is_damage(error: &IoError) -> bool {
-    matches!(error, IoError::Media { .. } | IoError::Checksum { .. })
 }
 
 /// The blocks and sectors of one file system.
