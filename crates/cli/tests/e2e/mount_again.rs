@@ -2,8 +2,8 @@
 //! still write, and the kernel may still close its files.
 
 use crate::block_device::Loop;
-use crate::harness::{command, pattern, run, seekless, succeed};
-use crate::mount::{Disk, possible};
+use crate::harness::{pattern, run, seekless, succeed};
+use crate::mount::{Disk, Mounted, possible};
 use std::fs;
 use std::path::Path;
 
@@ -16,7 +16,8 @@ fn mounts_at_once(image: &Path, point: &Path, more: &[&str]) {
         let ended = run(mount.arg("mount").arg(image).arg(point).args(more));
         assert_eq!(ended.code(), 0, "{}, round {round}: {}", image.display(), ended.err);
         fs::write(point.join("file"), pattern(round as u64, 16 << 20)).expect("write");
-        succeed(command("umount").arg(point));
+        // Processes that other tests start may hold the file for a moment.
+        Mounted { point: point.to_owned() }.unmount();
     }
     let fsck = run(seekless().arg("fsck").arg(image));
     assert_eq!(fsck.code(), 0, "{}{}", fsck.out, fsck.err);
