@@ -77,7 +77,9 @@ fn a_damaged_volume_is_mounted_for_what_is_left() {
         let found = count(&mounted);
         (read, lost) = (read + found.0, lost + found.1);
         let write = fs::write(mounted.path("new"), b"refused");
-        assert_eq!(write.expect_err("read-only").raw_os_error(), Some(30), "block {at}");
+        // A copy of the superblock may be all that is left: then the root cannot be read either.
+        let error = write.expect_err("read-only").raw_os_error();
+        assert!(matches!(error, Some(5 | 30)), "block {at}: {error:?}");
         mounted.unmount();
     });
     assert!(struck > 1 && read > 0 && lost > 0, "{struck} struck, {read} read, {lost} lost");
