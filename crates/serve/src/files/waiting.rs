@@ -115,7 +115,13 @@ fn is_in_the_kernel(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
         .filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok())
-        .any(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D')))
+        .any(|stat| waits_for_a_device(&stat))
+}
+
+/// True if the state in a line of `/proc/PID/stat` is an uninterruptible sleep. The name of the
+/// thread before it may hold anything.
+fn waits_for_a_device(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
 }
 
 #[cfg(test)]
@@ -128,7 +134,8 @@ mod tests {
         assert_eq!((field(text, "Dirty:"), field(text, "Writeback:")), (Some(1524), Some(12)));
         assert_eq!(field(text, "Free:"), None);
         assert!(dirty_bytes().is_some(), "this machine says so");
-        assert!(!is_in_the_kernel(std::process::id()), "it runs");
+        assert!(waits_for_a_device("7 (ring) D) D 1 7"));
+        assert!(!waits_for_a_device("7 (ring) D) S 1 7") && !waits_for_a_device(""));
     }
 
     #[test]
