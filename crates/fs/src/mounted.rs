@@ -93,6 +93,8 @@ pub struct Mounted<P: Personality> {
     /// Those of them that wait for space.
     no_room: Vec<CallKey>,
     phase: Phase,
+    /// What an unmount waits for.
+    waiting: stop::Waiting,
     /// Work of the kind [`Work::Store`] is under way.
     storing: bool,
     /// When the format is to store what it notes late.
@@ -118,6 +120,7 @@ impl<P: Personality> Mounted<P> {
             parked: Slab::new(),
             no_room: Vec::new(),
             phase: Phase::Running,
+            waiting: stop::Waiting::default(),
             storing: false,
             store_at: None,
             last: 0,

@@ -3,8 +3,9 @@
 //! file system is clean.
 //!
 //! The mark is written after a flush of everything else, and is flushed itself. After a failed
-//! write there is no mark: the next mount asks for a check. So it does after a mount that met
-//! damaged maps, which leaves the mark of an error.
+//! write there is no mark: the next mount asks for a check. So it does where something waits for
+//! other writes forever, and after a mount that met damaged maps, which leaves the mark of an
+//! error.
 
 use super::pending::{Pending, Work};
 use super::personality::Personality;
@@ -13,6 +14,29 @@ use crate::system::FsCx;
 
 /// The key of the unmount among calls that wait for durability; no parked call has it.
 const UNMOUNT: usize = usize::MAX;
+/// Rounds of writes after which an unmount gives up what they have not let go on. One is enough for
+/// something that waits, unless it has another thing to wait for.
+const MOST_ROUNDS: u32 = 1000;
+
+/// How far an unmount is with what waits for other writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waiting {
+    /// The least that was left after a round of writes.
+    least: usize,
+    /// Rounds since then.
+    rounds: u32,
+}
+
+impl Waiting {
+    /// Takes note of a round that begins. False if many have changed nothing.
+    fn goes_on(&mut self, left: usize) -> bool {
+        if self.least == 0 || left < self.least {
+            *self = Waiting { least: left, rounds: 0 };
+        }
+        self.rounds += 1;
+        self.rounds <= MOST_ROUNDS
+    }
+}
 
 impl<P: Personality> Mounted<P> {
     /// Begins a clean unmount.
@@ -60,7 +84,8 @@ impl<P: Personality> Mounted<P> {
         if self.phase == Phase::Draining && idle && self.reap_orphans() {
             return true;
         }
-        match self.phase {
+        let phase = self.phase;
+        match phase {
             Phase::Running | Phase::Stopped => false,
             Phase::Ordering | Phase::Flushing | Phase::Writing => false,
             Phase::Marking if self.core.raw_in_flight() > 0 => false,
@@ -77,7 +102,7 @@ impl<P: Personality> Mounted<P> {
                 }
                 quiet
             }
-            Phase::Draining if idle && self.core.policy.load() > 0 => {
+            Phase::Draining if idle && self.is_ordering() => {
                 self.phase = Phase::Ordering;
                 let blocks = self.unguarded(self.core.cache.unwritten());
                 self.core.settle_blocks(UNMOUNT, &blocks, cx.below);
@@ -96,7 +121,8 @@ impl<P: Personality> Mounted<P> {
                 true
             }
             Phase::Draining | Phase::Storing => false,
-            Phase::Written if self.core.failed().is_some() => {
+            // What could not be written whole is for a check to mend.
+            Phase::Written if self.core.failed().is_some() || self.core.policy.load() > 0 => {
                 self.phase = Phase::Stopped;
                 true
             }
@@ -108,8 +134,30 @@ impl<P: Personality> Mounted<P> {
         }
     }
 
+    /// True if something waits for other writes, and rounds of writes help.
+    fn is_ordering(&mut self) -> bool {
+        let left = self.core.policy.load();
+        left > 0 && self.waiting.goes_on(left)
+    }
+
     fn mark_clean(&mut self, cx: &mut FsCx<'_, '_>) {
         let (block, mark) = self.format.clean_mark(self.last);
         self.core.write_raw(block, mark, cx.below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_that_change_nothing_end() {
+        let mut waiting = Waiting::default();
+        let rounds = |waiting: &mut Waiting, left| {
+            (0..2 * MOST_ROUNDS).take_while(|_| waiting.goes_on(left)).count() as u32
+        };
+        assert_eq!(rounds(&mut waiting, 7), MOST_ROUNDS);
+        assert_eq!(rounds(&mut waiting, 8), 0, "more is no progress");
+        assert_eq!(rounds(&mut waiting, 6), MOST_ROUNDS);
     }
 }
