@@ -192,8 +192,14 @@ pub trait Tx {
     /// Notes that a block was free as a whole until this operation allocated all of it.
     fn began(&mut self, _block: BlockNo) {}
 
-    /// True if all of a block of data is new: no write of it has begun since the block was free,
-    /// and no call waits for its write. So its content may move without a trace on the volume.
+    /// True if no write of a block has begun since it was free as a whole, and no call waits for
+    /// one: nothing of what it holds is on the volume.
+    fn is_new(&self, _block: BlockNo) -> bool {
+        false
+    }
+
+    /// True if a block of data is new, and all of it is in use. So its content may move without a
+    /// trace on the volume.
     fn is_unwritten(&self, _block: BlockNo) -> bool {
         false
     }

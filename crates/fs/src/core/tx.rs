@@ -376,13 +376,17 @@ impl Tx for CoreTx<'_> {
         buffer.unwritten = buffer.writing.is_none();
     }
 
+    fn is_new(&self, block: BlockNo) -> bool {
+        let Some(slot) = self.core.cache.find(block) else { return false };
+        let buffer = self.core.cache.get(slot);
+        buffer.unwritten && !self.core.barriers.is_awaited(block, buffer.epoch)
+    }
+
     fn is_unwritten(&self, block: BlockNo) -> bool {
         let Some(slot) = self.core.cache.find(block) else { return false };
         let buffer = self.core.cache.get(slot);
-        buffer.unwritten
-            && buffer.kind == PageKind::Data
-            && buffer.dirty == self.core.shape.whole()
-            && !self.core.barriers.is_awaited(block, buffer.epoch)
+        let is_whole = buffer.dirty == self.core.shape.whole();
+        is_whole && buffer.kind == PageKind::Data && self.is_new(block)
     }
 
     fn contradicts(&mut self, map: BlockNo) {

@@ -13,9 +13,15 @@ const SOFT: [PolicyKind; 1] = [PolicyKind::Soft];
 /// The policies in which a bug of [`PlantedBug::FILES`] can show.
 pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
-        PlantedBug::AckBeforeDurable | PlantedBug::ErrorSwallowed | PlantedBug::GenerationKept => {
-            &PolicyKind::ALL
-        }
+        // Under `async` tails that move are guarded.
+        PlantedBug::AckBeforeDurable
+        | PlantedBug::ErrorSwallowed
+        | PlantedBug::GenerationKept
+        | PlantedBug::PointerBeforeContent
+        | PlantedBug::FragmentMoveFreesOld
+        | PlantedBug::SizeNotRolledBack
+        | PlantedBug::RolledBackNotRedirtied
+        | PlantedBug::FactAtCompletion => &PolicyKind::ALL,
         // Under `sync` names are durable before their calls are answered.
         PlantedBug::FsyncWithoutName | PlantedBug::FsyncWithoutParent => &LAZY,
         // Under `sync` maps and content of files are not ordered, and each call waits for what

@@ -12,7 +12,7 @@ use crate::ffs::volume::Volume;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{Credentials, Errno, Ino};
-use seekless_fs::tx::{Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
+use seekless_fs::tx::{BlockNo, Field, Need, PageKind, SECTOR_CONTENT, Stop, Tx, Why};
 
 /// A file that an operation extends.
 #[derive(Debug)]
@@ -110,6 +110,9 @@ impl Growing<'_> {
             // The disk would show the names at their new place too early.
             return Err(Stop::Guarded(field));
         }
+        let number = vol.number(self.ino)?;
+        let address = inodes::part(vol, number, offset::DIRECT + 4 * slot, 4);
+        let is_ordered = is_ordered(tx, from.block, address);
         let content = tx.part(from.block, from.at, kept, self.kind)?.to_vec();
         let roomy = vol.optimisation == Optimisation::Time;
         let to = fragment::allocate(tx, vol, wish, new, roomy)?;
@@ -125,20 +128,21 @@ impl Growing<'_> {
             vol.paths.body(place.block, self.ino);
         }
         self.got(tx, vol, (to, new), Slot::Direct(slot));
-        if tx.guards_moves() {
+        if is_ordered {
             // What the file had is on the disk at the old place.
             let field = Field::new(place.block, place.at, kept);
             vol.need(self.ino, Need { field, why: Why::Moved });
         }
         self.inode.direct[slot] = to;
         self.add_sectors(vol, new - old);
-        let number = vol.number(self.ino)?;
-        let field = inodes::part(vol, number, offset::DIRECT + 4 * slot, 4);
+        let former = Former { field: address, exact: true };
         if planted(PlantedBug::FragmentMoveFreesOld) {
             vol.change_owed(|owed| owed.fragments += u64::from(old));
             block::release(tx, vol, at, old)?;
+        } else if is_ordered {
+            block::leave(tx, vol, (at, old), former)?;
         } else {
-            block::leave(tx, vol, (at, old), Former { field, exact: true })?;
+            block::free(tx, vol, (at, old), former)?;
         }
         vol.paths.freed(Loser { ino: self.ino, deep: false }, at, old);
         Ok(to)
@@ -165,6 +169,13 @@ impl Growing<'_> {
         }
         Ok(())
     }
+}
+
+/// True if the policy orders the move of a tail from a block, to which an address leads. What was
+/// never written is not on the disk, unless it is at an older place.
+fn is_ordered(tx: &dyn Tx, from: BlockNo, address: Field) -> bool {
+    let is_on_disk = || !tx.is_new(from) || tx.is_guarded(address);
+    tx.guards() || tx.guards_moves() && is_on_disk()
 }
 
 /// Copies content into a fresh place; of sealed sectors all but the seals.

@@ -125,16 +125,10 @@ pub struct Former {
 pub fn free(
     tx: &mut dyn Tx,
     vol: &mut Volume,
-    (at, count): (Fragment, u32),
+    extent: (Fragment, u32),
     former: Former,
 ) -> Result<(), Stop> {
-    if tx.defers_frees() {
-        return leave(tx, vol, (at, count), former);
-    }
-    vol.gives_up(at, count);
-    mark(tx, vol, at, count, false)?;
-    forget(tx, vol, at, count);
-    Ok(())
+    give_up(tx, vol, extent, former, |tx, freed, content| tx.free_later(freed, content))
 }
 
 /// Frees the fragments from which the end of a file has moved. Where moves are ordered, they are
@@ -145,14 +139,25 @@ pub fn free(
 pub fn leave(
     tx: &mut dyn Tx,
     vol: &mut Volume,
-    (at, count): (Fragment, u32),
+    extent: (Fragment, u32),
     former: Former,
 ) -> Result<(), Stop> {
+    give_up(tx, vol, extent, former, |tx, freed, content| tx.free_moved(freed, content))
+}
+
+/// Hands fragments to the policy to free them later, or frees them if it does not take them.
+fn give_up(
+    tx: &mut dyn Tx,
+    vol: &mut Volume,
+    (at, count): (Fragment, u32),
+    former: Former,
+    hand_over: impl FnOnce(&mut dyn Tx, Freed, Option<Field>) -> bool,
+) -> Result<(), Stop> {
     vol.gives_up(at, count);
-    // What the cache holds of them is forgotten when nothing waits for it.
     let what = Piece::Fragments { at, count }.into();
     let freed = Freed { what, after: former.field, exact: former.exact };
-    if tx.free_moved(freed, Some(content(vol, at, count))) {
+    // What the cache holds of them is forgotten when nothing waits for it.
+    if hand_over(tx, freed, Some(content(vol, at, count))) {
         vol.change_owed(|owed| owed.fragments += u64::from(count));
         return Ok(());
     }
