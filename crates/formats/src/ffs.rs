@@ -38,7 +38,7 @@ pub use offline::check::finding::{Finding, Findings};
 pub use offline::dump::{dump_groups, dump_inode, dump_superblock};
 pub use offline::mkfs::{MkfsReport, mkfs};
 pub use offline::repair::{RepairReport, repair};
-pub use offline::store::{Found, load};
+pub use offline::superblocks::{Found, load};
 pub use ondisk::format::Superblock;
 pub use ondisk::geometry::{Bit, Fragment, Geometry, Place};
 pub use ondisk::group::GroupHeader;

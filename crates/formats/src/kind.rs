@@ -2,8 +2,9 @@
 
 use crate::error::FsError;
 use crate::options::{MkfsOptions, MountOptions};
-use crate::report::{Checked, Repaired};
+use crate::report::{Checked, Extent, Repaired};
 use seekless_engine::disk::Disk;
+use seekless_fs::call::Ino;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem;
 
@@ -62,6 +63,12 @@ pub struct KindDescriptor {
     ///
     /// Errors: as for the check, and findings that remain.
     pub repair: fn(&mut dyn Disk) -> Result<Repaired, FsError>,
+    /// Where the bytes of a file lie, up to its end; none if what leads to them is damaged.
+    ///
+    /// Errors: no such file system, or errors of the volume.
+    pub extents: Extents,
 }
+
+type Extents = fn(&mut dyn Disk, Ino) -> Result<Option<Vec<Extent>>, FsError>;
 
 type Mount = fn(&mut dyn Disk, &MountOptions) -> Result<Box<dyn MountedFs>, FsError>;

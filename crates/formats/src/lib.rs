@@ -17,4 +17,4 @@ pub use error::FsError;
 pub use kind::{KindDescriptor, MountedFs};
 pub use options::{MkfsOptions, MountOptions};
 pub use registry::Kind;
-pub use report::{Checked, Finding, Nature, Repaired, Severity};
+pub use report::{Checked, Extent, Finding, Nature, Repaired, Severity};

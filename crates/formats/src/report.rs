@@ -85,6 +85,17 @@ impl Checked {
     }
 }
 
+/// Neighbouring bytes of a file that are neighbours on the volume, too, or a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file.
+    pub file: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Offset on the volume; none for a hole.
+    pub volume: Option<u64>,
+}
+
 /// What a repair did.
 #[derive(Debug, Default)]
 pub struct Repaired {

@@ -3,7 +3,7 @@
 use super::calls::personality::Ffs;
 use super::offline::check::finding::{Finding, Findings};
 use super::offline::repair::RepairReport;
-use super::offline::store::load;
+use super::offline::superblocks::load;
 use crate::error::FsError;
 use crate::kind::{KindDescriptor, MountedFs};
 use crate::report::{self, Checked, Nature, Repaired, Severity};
@@ -23,6 +23,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),
     check: |disk| super::check(disk).map(Checked::from),
     repair: |disk| super::repair(disk).map(Repaired::from),
+    extents: super::offline::extents::extents,
 };
 
 fn is_on(disk: &mut dyn Disk) -> Result<bool, FsError> {

@@ -2,7 +2,8 @@
 
 pub mod check;
 pub mod dump;
+pub mod extents;
 pub mod mkfs;
 pub mod repair;
-pub mod spare;
 pub mod store;
+pub mod superblocks;

@@ -12,8 +12,8 @@
 
 use crate::error::{FsError, is_damage};
 use crate::ffs::calls::personality::{Ffs, Format};
-use crate::ffs::offline::spare;
-use crate::ffs::offline::store::{Found, load};
+use crate::ffs::offline::superblocks;
+use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{
     PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
 };
@@ -72,7 +72,7 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     let leaks = superblock.state == State::InUse;
     if writes {
         superblock.compatible |= SPARE_COPIES;
-        spare::complete(disk, &superblock)?;
+        superblocks::complete(disk, &superblock)?;
         superblock.recovery = match options.policy {
             PolicyKind::Soft => Recovery::None,
             PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,

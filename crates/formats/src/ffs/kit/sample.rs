@@ -165,7 +165,7 @@ pub(crate) fn sample(block: u32, fragment: u32) -> Cells {
 /// The geometry of the samples.
 pub(crate) fn geometry(block: u32, fragment: u32) -> Geometry {
     let mut cells = empty(block, fragment);
-    let found = crate::ffs::offline::store::load(&mut MediumDisk(&mut cells)).expect("made");
+    let found = crate::ffs::offline::superblocks::load(&mut MediumDisk(&mut cells)).expect("made");
     found.superblock.geometry().expect("made")
 }
 

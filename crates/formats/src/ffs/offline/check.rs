@@ -13,13 +13,14 @@ mod maps;
 pub(crate) mod names;
 pub(crate) mod scan;
 pub(crate) mod state;
-mod walk;
+pub(in crate::ffs::offline) mod walk;
 
 pub(crate) use maps::write_group;
 
 use crate::error::FsError;
-use crate::ffs::offline::spare::Spare;
-use crate::ffs::offline::store::{Found, Store, load};
+use crate::ffs::offline::store::Store;
+use crate::ffs::offline::superblocks::Spare;
+use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::Geometry;
 use crate::ffs::ondisk::inode::{INODE_BYTES, Inode};

@@ -4,7 +4,8 @@
 
 use crate::error::FsError;
 use crate::ffs::offline::check::read_inode;
-use crate::ffs::offline::store::{Found, Store, load};
+use crate::ffs::offline::store::Store;
+use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::Superblock;
 use crate::ffs::ondisk::group::GroupHeader;
 use crate::ffs::ondisk::inode::Inode;

@@ -97,13 +97,14 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
 }
 
 fn report(geometry: &Geometry, superblock: Superblock, volume: u64) -> MkfsReport {
+    let reserved = if geometry.groups() == 1 { geometry.block_bytes() as u64 } else { 0 };
     let data: u64 = (0..geometry.groups()).map(|g| u64::from(geometry.data_fragments(g))).sum();
     MkfsReport {
         superblock,
         groups: geometry.groups(),
         inodes: geometry.inodes() - FIRST_INODE,
         data_bytes: data * geometry.fragment_bytes() as u64,
-        unused_bytes: volume - geometry.bytes(),
+        unused_bytes: (volume - geometry.bytes()).saturating_sub(reserved),
     }
 }
 
@@ -146,12 +147,7 @@ fn plan(volume: u64, options: &MkfsOptions) -> Result<Geometry, FsError> {
     };
     crate::ffs::ondisk::geometry::check_units(&probe).map_err(FsError::BadOption)?;
     let per_block = block / fragment;
-    // A file system of one group leaves the last block for a copy of its superblock.
-    let one_group = u64::from(options.group.map_or(GROUP_FRAGMENTS, |bytes| {
-        u32::try_from(bytes / u64::from(fragment)).unwrap_or(u32::MAX)
-    })) * u64::from(fragment);
-    let spare = if volume <= one_group { BLOCK_BYTES as u64 } else { 0 };
-    let fragments = (volume - spare) / u64::from(block) * u64::from(per_block);
+    let fragments = volume / u64::from(block) * u64::from(per_block);
     let most = u64::from(u32::MAX / per_block * per_block);
     if fragments > most {
         let bytes = most * u64::from(fragment);
@@ -160,7 +156,12 @@ fn plan(volume: u64, options: &MkfsOptions) -> Result<Geometry, FsError> {
              fragments"
         )));
     }
-    let fragments = fragments as u32;
+    let mut fragments = fragments as u32;
+    let behind = volume - u64::from(fragments) * u64::from(fragment);
+    if group_fragments(options, fragments) == fragments && behind < BLOCK_BYTES as u64 {
+        // A file system of one group leaves room for a copy of its superblock.
+        fragments -= per_block;
+    }
     let group = group_fragments(options, fragments);
     let inodes_per_group = inodes_per_group(options, group, fragments.div_ceil(group));
     let stagger = stagger(u64::from(group) * u64::from(fragment)) / fragment;
@@ -307,7 +308,7 @@ fn write_root(store: &mut Store<'_>, options: &MkfsOptions) -> Result<(), FsErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffs::offline::store::load;
+    use crate::ffs::offline::superblocks::load;
     use crate::ffs::ondisk::format::BOOT_COPY_AT;
     use seekless_engine::device::medium::Cells;
     use seekless_engine::disk::MediumDisk;
@@ -377,7 +378,19 @@ mod tests {
         }
     }
 
-    /// A file system of one group has three copies, the last of them at the end of the volume.
+    /// A volume may grow behind the file system: no copy is missed then.
+    #[test]
+    fn a_volume_that_grows_keeps_the_copies() {
+        let mut cells = Cells::new(4096);
+        mkfs(&mut MediumDisk(&mut cells), &MkfsOptions::default()).expect("possible");
+        let mut grown = Cells::new(6000);
+        let content = MediumDisk(&mut cells).read(0, 4096).expect("memory");
+        MediumDisk(&mut grown).write(0, content).expect("memory");
+        let findings = crate::ffs::check(&mut MediumDisk(&mut grown)).expect("it is whole");
+        assert_eq!((findings.superblocks, findings.list.len()), (3, 0), "{findings}");
+    }
+
+    /// A file system of one group has three copies, the last of them behind its end.
     #[test]
     fn a_small_file_system_has_three_copies_far_apart() {
         for bytes in [1_u64 << 20, (1 << 20) + 4096, 16 << 20, 127 << 20] {
@@ -388,7 +401,9 @@ mod tests {
             let mut disk = MediumDisk(&mut cells);
             let findings = crate::ffs::check(&mut disk).expect("it is whole");
             assert_eq!((findings.superblocks, findings.list.len()), (3, 0));
-            for at in [SUPERBLOCK_AT, BOOT_COPY_AT, bytes - BLOCK_BYTES as u64] {
+            let end = made.superblock.geometry().expect("made").bytes();
+            assert!(end < bytes, "{end} of {bytes}");
+            for at in [SUPERBLOCK_AT, BOOT_COPY_AT, end] {
                 let found = load(&mut disk).expect("a copy is left");
                 assert_eq!((found.at, &found.superblock), (at, &made.superblock));
                 let zeros = seekless_engine::data::Data::zeros(1);

@@ -137,8 +137,7 @@ impl<'d> Repair<'d> {
                 }
             },
             F::Addresses { ino, place, from, to } => {
-                let sentence = format!("bytes {from} to {to} read as zeros");
-                self.lost.push((ino, sentence));
+                self.lose_bytes(ino, from..to);
                 self.sector(SealKind::Indirect, place, None)?;
             }
             F::WrongSectors { ino, right, .. } => {

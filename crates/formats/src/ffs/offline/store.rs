@@ -4,104 +4,16 @@
 //! bad, so check reports it as it reports damage. Writes replace single sealed sectors and keep the
 //! rest of the engine block around them.
 
-use super::spare;
+use super::superblocks::{self, Spare};
 use crate::error::{FsError, is_damage};
-use crate::ffs::ondisk::format::{BOOT_COPY_AT, COPY_GROUPS, SUPERBLOCK_AT, Superblock};
-use crate::ffs::ondisk::geometry::{GROUP_UNIT, Geometry, MOST_GROUP, Place, STAGGERS};
+use crate::ffs::ondisk::format::Superblock;
+use crate::ffs::ondisk::geometry::{Geometry, Place};
 use crate::ffs::ondisk::seal::{SealKind, Sealer, counter};
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 use seekless_fs::tx::{BlockNo, SECTOR_CONTENT};
-
-/// The superblock of a volume, and where it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The superblock.
-    pub superblock: Superblock,
-    /// Byte at which it lies; [`SUPERBLOCK_AT`] unless the first one is damaged.
-    pub at: u64,
-    /// Its write counter.
-    pub counter: u16,
-}
-
-/// Reads the superblock, or a copy if it is damaged.
-///
-/// # Errors
-/// [`FsError::Foreign`] if there is neither; [`FsError::Damaged`] if the first one has a valid seal
-/// and impossible fields, and there is no copy; versions and features that are refused; a volume
-/// shorter than the file system.
-pub fn load(disk: &mut dyn Disk) -> Result<Found, FsError> {
-    let first = SUPERBLOCK_AT / BLOCK_BYTES as u64;
-    let mut found = superblock_in(disk, first);
-    if matches!(found, Err(FsError::Foreign | FsError::Damaged(_))) {
-        found = find_spare(disk).or_else(|_| find_copy(disk)).or(found);
-    }
-    let found = found?;
-    let volume = disk.blocks() * BLOCK_BYTES as u64;
-    let needed = found.superblock.geometry()?.bytes();
-    if volume < needed {
-        return Err(FsError::Truncated { needed, found: volume });
-    }
-    Ok(found)
-}
-
-fn superblock_in(disk: &mut dyn Disk, block: BlockNr) -> Result<Found, FsError> {
-    if block >= disk.blocks() {
-        return Err(FsError::Foreign);
-    }
-    let bytes = match disk.read(block, 1) {
-        Ok(data) => data.to_bytes(),
-        Err(error) if is_damage(&error) => return Err(FsError::Foreign),
-        Err(error) => return Err(error.into()),
-    };
-    let at = block * BLOCK_BYTES as u64;
-    let superblock = Superblock::decode(&bytes[..SECTOR_BYTES], at)?;
-    Ok(Found { superblock, at, counter: counter(&bytes) })
-}
-
-/// Looks for a copy outside of the groups ([`super::spare`]).
-fn find_spare(disk: &mut dyn Disk) -> Result<Found, FsError> {
-    let last = disk.blocks().saturating_sub(1);
-    let boot = superblock_in(disk, BOOT_COPY_AT / BLOCK_BYTES as u64);
-    if matches!(boot, Ok(_) | Err(FsError::Io(_))) {
-        return boot;
-    }
-    let found = superblock_in(disk, last)?;
-    // A block of a file may hold a copy of another file system.
-    let end = found.superblock.geometry()?.bytes();
-    if last * BLOCK_BYTES as u64 >= end { Ok(found) } else { Err(FsError::Foreign) }
-}
-
-/// Looks for a copy at each multiple of the least stagger, up to behind the largest first group.
-/// These are all places of the copy in group 1, and of the other copies in groups of usual sizes.
-fn find_copy(disk: &mut dyn Disk) -> Result<Found, FsError> {
-    let step = STAGGERS[1];
-    let end = (disk.blocks() * BLOCK_BYTES as u64).min(MOST_GROUP + GROUP_UNIT + 1);
-    for at in (GROUP_UNIT..end).step_by(step as usize) {
-        let block = at / BLOCK_BYTES as u64;
-        if disk.next_data(block) != Some(block) {
-            continue;
-        }
-        // A copy of another file system may lie in a file. Only one that begins a group of the file
-        // system that it describes counts.
-        let found = match superblock_in(disk, block) {
-            Err(error @ FsError::Io(_)) => return Err(error),
-            found => found.ok(),
-        };
-        if let Some(found) = found {
-            let geometry = found.superblock.geometry()?;
-            let own = block / u64::from(geometry.engine_blocks());
-            let has_it = |group| group < geometry.groups();
-            let mut copies = COPY_GROUPS.into_iter().filter(|&group| has_it(group));
-            if copies.any(|group| geometry.superblock_of(group) == Some(own)) {
-                return Ok(found);
-            }
-        }
-    }
-    Err(FsError::Foreign)
-}
 
 /// The blocks and sectors of one file system.
 pub struct Store<'d> {
@@ -212,23 +124,17 @@ impl<'d> Store<'d> {
     ///
     /// # Errors
     /// Errors of the volume.
-    pub fn spares(
-        &mut self,
-        superblock: &Superblock,
-    ) -> Result<Vec<(BlockNr, spare::Spare)>, FsError> {
-        let places = spare::places(self.disk, self.geometry.bytes());
-        places.map(|block| Ok((block, spare::look(self.disk, block, superblock)?))).collect()
+    pub fn spares(&mut self, superblock: &Superblock) -> Result<Vec<(BlockNr, Spare)>, FsError> {
+        let places = superblocks::places(self.disk, self.geometry.bytes());
+        places.map(|block| Ok((block, superblocks::look(self.disk, block, superblock)?))).collect()
     }
 
-    /// Erases what is at the places of spare copies, and in the last block of the volume.
+    /// Erases the spare copies of the superblock of an older file system.
     ///
     /// # Errors
     /// Errors of the volume.
     pub fn erase_spares(&mut self) -> Result<(), FsError> {
-        for block in spare::places(self.disk, 0) {
-            self.disk.write(block, Data::zeros(1))?;
-        }
-        Ok(())
+        superblocks::erase(self.disk, self.geometry.bytes())
     }
 
     /// Writes the spare copies of the superblock that are not there, or damaged.
@@ -236,7 +142,7 @@ impl<'d> Store<'d> {
     /// # Errors
     /// Errors of the volume.
     pub fn complete_spares(&mut self, superblock: &Superblock) -> Result<(), FsError> {
-        spare::complete(self.disk, superblock)
+        superblocks::complete(self.disk, superblock)
     }
 
     /// Makes all writes durable.

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// An address that is not 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pointer {
+pub(in crate::ffs::offline) struct Pointer {
     /// Where it stands.
     pub slot: Slot,
     /// The block of the file, or the first one below an indirect block.
@@ -39,7 +39,7 @@ impl Pointer {
 }
 
 /// What is done with the addresses.
-pub(super) trait Visitor {
+pub(in crate::ffs::offline) trait Visitor {
     /// Takes an address; false if nothing below it may be read.
     fn pointer(&mut self, pointer: &Pointer, geometry: &Geometry) -> bool;
 
@@ -49,7 +49,7 @@ pub(super) trait Visitor {
 }
 
 /// Shows all addresses of an inode to the visitor.
-pub(super) fn walk(
+pub(in crate::ffs::offline) fn walk(
     store: &mut Store<'_>,
     ino: u32,
     inode: &Inode,

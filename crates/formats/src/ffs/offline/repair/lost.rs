@@ -8,6 +8,7 @@ use crate::ffs::ondisk::entries;
 use seekless_fs::call::ROOT;
 use seekless_fs::tx::SECTOR_CONTENT;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Names above a file at most, against circles.
 const MOST_DEPTH: usize = 1000;
@@ -18,6 +19,14 @@ impl Repair<'_> {
         if let Finding::Duplicate { ino, index, other, .. } = *finding {
             let sentence =
                 format!("block {index} stays with inode {other}: there is no space for a copy");
+            self.lost.push((ino, sentence));
+        }
+    }
+
+    /// A damaged sector of addresses leads to bytes of a file no longer. It may be behind the end.
+    pub(super) fn lose_bytes(&mut self, ino: u32, bytes: Range<u64>) {
+        if !bytes.is_empty() {
+            let sentence = format!("bytes {} to {} read as zeros", bytes.start, bytes.end);
             self.lost.push((ino, sentence));
         }
     }
