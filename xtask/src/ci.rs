@@ -6,7 +6,7 @@
 use crate::docs;
 use crate::explore::{self, fresh_seed};
 use crate::fuzz;
-use crate::run::{Said, asserting, capture, cargo, root, run, seekless};
+use crate::run::{Said, asserting, capture, cargo, root, run, seekless, target};
 use crate::stages::{AfterFailure, Stages};
 use crate::sweep::{self, Seeds};
 use crate::test_run::Tests;
@@ -150,12 +150,16 @@ pub fn figures() -> Result<()> {
 /// Everything, and what takes too long for each commit or needs fresh seeds: all tests at their
 /// full size (trees of files as large as a kernel, damage in each sector), each planted bug from
 /// three seeds, ten times the usual sweep, fuzzing, the reproduced claims, a search for violations.
-/// A stage that fails does not keep the others from running.
+/// A stage that fails does not keep the others from running. A second run of the same tree leaves
+/// out what has passed.
 ///
 /// # Errors
 /// All stages that failed.
 pub fn nightly() -> Result<()> {
-    let mut stages = Stages::new(AfterFailure::GoOn);
+    let mut stages = match tree()? {
+        Some(tree) => Stages::resumed(target().join("nightly"), &tree),
+        None => Stages::new(AfterFailure::GoOn),
+    };
     let seed = fresh_seed()?;
     println!("nightly: seed {seed} of property tests and fuzz targets");
     checks(&mut stages)?;
@@ -175,6 +179,14 @@ pub fn nightly() -> Result<()> {
     stages.run("explore", || explore::explore(&["--minutes", NIGHTLY_MINUTES]))?;
     println!("\n{}", stages.table());
     stages.finish()
+}
+
+/// The name of the tree, if everything in it is committed.
+fn tree() -> Result<Option<String>> {
+    let git = |args: &[&str]| capture(Command::new("git").current_dir(root()).args(args));
+    let changes = git(&["status", "--porcelain"])?;
+    let tree = git(&["rev-parse", "HEAD^{tree}"])?;
+    Ok(changes.is_empty().then(|| tree.trim().to_owned()))
 }
 
 /// Finds each planted bug from three seeds.

@@ -29,7 +29,8 @@ usage: cargo xtask TASK
                      fuzz     property tests with many cases, then the fuzz targets
                      nightly  everything, and what takes too long for each commit: planted
                               bugs from three seeds, ten times the sweep, fuzz, figures, an
-                              hour of explore
+                              hour of explore; a second run of the same tree leaves out
+                              what has passed
                      without a name: smoke's checks, docs, replay, soak, sweep, test
   ci explore --minutes N [--seed N] [--dir DIR] [--plant BUG]
                      power-cut sweeps of every subject in turn, of fresh seeds; saves the run

@@ -1,10 +1,12 @@
 //! Stages of continuous integration: each has a name, a time and an outcome.
 //!
 //! One runner times all of them. A usual run stops at the first stage that fails; a nightly run
-//! goes on, and its error names every stage that failed.
+//! goes on, and its error names every stage that failed. A run that takes hours notes what has
+//! passed: one that is broken off is resumed where it was, as long as the tree is the same.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Rows of a table of the slowest.
@@ -24,6 +26,27 @@ pub enum AfterFailure {
 pub struct Stages {
     after_failure: AfterFailure,
     done: Vec<Stage>,
+    passed: Option<Passed>,
+}
+
+/// The stages that have passed in earlier runs of the same tree, in a file: a line that names the
+/// tree, then one for each stage.
+#[derive(Debug)]
+struct Passed {
+    file: PathBuf,
+    text: String,
+}
+
+impl Passed {
+    fn has(&self, name: &str) -> bool {
+        self.text.lines().skip(1).any(|line| line == name)
+    }
+
+    fn add(&mut self, name: &str) -> Result<()> {
+        self.text += &format!("{name}\n");
+        let why = || format!("cannot write {}", self.file.display());
+        std::fs::write(&self.file, &self.text).with_context(why)
+    }
 }
 
 #[derive(Debug)]
@@ -36,7 +59,15 @@ struct Stage {
 impl Stages {
     /// None yet.
     pub fn new(after_failure: AfterFailure) -> Stages {
-        Stages { after_failure, done: Vec::new() }
+        Stages { after_failure, done: Vec::new(), passed: None }
+    }
+
+    /// None yet, but for those that have passed for this tree according to a file. A stage that
+    /// fails does not keep the others from running.
+    pub fn resumed(file: PathBuf, tree: &str) -> Stages {
+        let known = std::fs::read_to_string(&file).unwrap_or_default();
+        let text = if known.lines().next() == Some(tree) { known } else { format!("{tree}\n") };
+        Stages { passed: Some(Passed { file, text }), ..Stages::new(AfterFailure::GoOn) }
     }
 
     /// Runs a stage.
@@ -44,12 +75,19 @@ impl Stages {
     /// # Errors
     /// That of the stage, if the stages that follow are to be left out.
     pub fn run(&mut self, name: &str, stage: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.passed.as_ref().is_some_and(|passed| passed.has(name)) {
+            eprintln!("== {name} has passed in an earlier run");
+            return Ok(());
+        }
         eprintln!("== {name}");
         let begin = Instant::now();
         let outcome = stage();
         let failure = outcome.as_ref().err().map(|error| format!("{error:#}"));
         if let Some(failure) = &failure {
             eprintln!("== {name} failed: {failure}");
+        }
+        if let Some(passed) = self.passed.as_mut().filter(|_| failure.is_none()) {
+            passed.add(name)?;
         }
         self.done.push(Stage { name: name.to_owned(), took: begin.elapsed(), failure });
         match self.after_failure {
@@ -122,6 +160,29 @@ mod tests {
         assert!(error.starts_with("2 of 3 stages failed:"), "{error}");
         assert!(error.contains("bad, after") && error.contains("worse, after"), "{error}");
         assert!(!error.contains("good"), "{error}");
+    }
+
+    #[test]
+    fn what_has_passed_is_not_run_again_in_the_same_tree() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("passed");
+        let runs = |tree: &str, outcome: fn() -> Result<()>| {
+            let mut stages = Stages::resumed(file.clone(), tree);
+            let mut ran = Vec::new();
+            for name in ["first", "second"] {
+                stages
+                    .run(name, || {
+                        ran.push(name);
+                        if name == "second" { outcome() } else { Ok(()) }
+                    })
+                    .expect("a failure does not end it");
+            }
+            (ran, stages.finish().is_ok())
+        };
+        assert_eq!(runs("one", fail), (vec!["first", "second"], false));
+        assert_eq!(runs("one", || Ok(())), (vec!["second"], true), "what failed runs again");
+        assert_eq!(runs("one", fail), (vec![], true));
+        assert_eq!(runs("two", fail), (vec!["first", "second"], false), "another tree");
     }
 
     #[test]

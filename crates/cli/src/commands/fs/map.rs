@@ -55,8 +55,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::new(Exit::Image, cause).hint("run `seekless fsck --repair`"));
     };
     if args.json {
-        let one = |&Extent { file, length, volume }: &Extent| json!({ "file": file, "length": length, "volume": volume });
-        let all: Vec<Value> = extents.iter().map(one).collect();
+        let all: Vec<Value> = extents.iter().map(object).collect();
         return Ok(writeln!(out, "{}", Value::Array(all))?);
     }
     writeln!(out, "{:>16} {:>16} {:>20}", "file", "length", "volume")?;
@@ -65,4 +64,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "{file:>16} {length:>16} {place:>20}")?;
     }
     Ok(())
+}
+
+fn object(&Extent { file, length, volume }: &Extent) -> Value {
+    json!({ "file": file, "length": length, "volume": volume })
 }
