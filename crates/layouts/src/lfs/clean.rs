@@ -136,12 +136,13 @@ impl Lfs {
 
     /// Blocks and commits of the next checkpoint, if `count` more blocks change before it.
     fn checkpoint_blocks(&self, count: u64) -> (u64, u64) {
+        self.blocks_of_checkpoint(self.map.changed() + 2 * count)
+    }
+
+    /// Blocks and commits of the next checkpoint, if so many blocks of the map have changed.
+    fn blocks_of_checkpoint(&self, changed: u64) -> (u64, u64) {
         let all = self.geometry.slices() + self.geometry.indices();
-        let changed = match self.policy.is_converting() {
-            true => all,
-            false => self.map.changed(),
-        };
-        let blocks = (changed + self.checkpoint.left() + 2 * count).min(2 * all);
+        let blocks = (changed + self.checkpoint.left()).min(2 * all);
         (blocks, 1 + blocks / u64::from(self.geometry.segment - 1))
     }
 
@@ -159,9 +160,16 @@ impl Lfs {
         self.segments.free() >= self.needed_for(count)
     }
 
-    /// Free segments below which cleaning is pressing.
+    /// Free segments below which cleaning is pressing. Where the whole map is to be written, there
+    /// is to be room for it; no write waits for that room.
     pub(super) fn low(&self) -> u64 {
-        self.needed_for(self.atomic_blocks) + 3
+        let all = self.geometry.slices() + self.geometry.indices();
+        let unchanged = match self.policy.is_converting() {
+            true => all.saturating_sub(self.map.changed()),
+            false => 0,
+        };
+        let segment = u64::from(self.geometry.segment - 1);
+        self.needed_for(self.atomic_blocks) + 3 + unchanged.div_ceil(segment)
     }
 
     /// Segments of one pass.
@@ -369,6 +377,13 @@ impl Lfs {
         let (blocks, commits) = self.checkpoint_blocks(changed);
         let all = self.pool.live() + live + blocks;
         self.segments.free() > self.fresh_for(all, commits + 1)
+    }
+
+    /// True if all of the map finds room in the log.
+    pub(super) fn has_room_for_map(&self) -> bool {
+        let all = self.geometry.slices() + self.geometry.indices();
+        let (blocks, commits) = self.blocks_of_checkpoint(all);
+        self.segments.free() > self.fresh_for(self.pool.live() + blocks, commits + 1)
     }
 
     pub(super) fn is_worth_cleaning(&self, one: &Segment) -> bool {

@@ -101,13 +101,6 @@ impl Lfs {
         }
     }
 
-    /// True if all of the map finds room in the log.
-    pub(super) fn has_room_for_map(&self) -> bool {
-        // Where blocks have become cold all of it counts as changed.
-        let others = if self.policy.is_converting() { 0 } else { self.geometry.slices() };
-        self.has_room_for_moved(0, others)
-    }
-
     /// Sends what was collected; the part of the request is done when all is answered.
     pub(super) fn overwrite(&mut self, request: usize, writes: Overwrites, cx: &mut Cx<'_>) {
         if writes.runs.is_empty() {

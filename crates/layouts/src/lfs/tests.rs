@@ -1,10 +1,15 @@
-//! What a volume takes of memory.
+//! What a volume takes of memory, and what it keeps room for.
 
+use super::Lfs;
 use super::format::{Entry, Geometry, Mark};
 use super::hylog::Hylog;
 use super::map::Map;
 use super::segments::{Owner, Segments};
+use crate::Kind;
+use seekless_engine::checksum::Sums;
+use seekless_engine::layout::MountOptions;
 use seekless_engine::rng::Rng;
+use seekless_engine::superblock::Superblock;
 
 const SEGMENT: u32 = 256;
 
@@ -84,4 +89,34 @@ fn what_is_written_in_any_order_takes_a_dozen_bytes() {
     }
     let empty = Tables::new(blocks);
     assert_eq!(tables.map.bytes(), empty.map.bytes(), "what was trimmed takes nothing");
+}
+
+/// Where blocks have become cold the whole map is to be written. Writes of clients do not wait for
+/// room for it: on a full volume there may never be that much.
+#[test]
+fn a_conversion_that_waits_takes_no_room_from_writes() {
+    let blocks = 1 << 20;
+    let geometry =
+        Geometry { blocks, device_blocks: blocks + blocks / 8, segment: SEGMENT, aligned: false };
+    let superblock = Superblock {
+        layout: Kind::HYLOG.into(),
+        version: 1,
+        id: 7,
+        blocks,
+        device_blocks: geometry.device_blocks,
+        options: SEGMENT.ilog2(),
+        sums: Sums::NEWEST,
+    };
+    let mut volume = Lfs::empty(&superblock, geometry, &MountOptions::default());
+    let state = |volume: &mut Lfs, converting: bool| {
+        volume.policy.hylog().expect("a hylog volume").converting = converting;
+        let needed = (1..2000).find(|&count| !volume.has_room(count * 1000)).expect("it is full");
+        (needed, volume.low())
+    };
+    let (room, low) = state(&mut volume, false);
+    let (room_then, low_then) = state(&mut volume, true);
+    assert_eq!(room, room_then, "room for writes");
+    // The cleaner makes room for the map.
+    let map = (geometry.slices() + geometry.indices()).div_ceil(u64::from(SEGMENT - 1));
+    assert_eq!(low_then, low + map);
 }
