@@ -221,9 +221,10 @@ impl MemberSuperblock {
         if found < LOG_BLOCK {
             return Err(VolumeError::NoMember);
         }
+        // Only the other copy tells what a block was that cannot be read.
         let mut copy = |at| match disk.read(at, 1) {
             Ok(data) => MemberSuperblock::decode(&data.to_bytes()),
-            Err(_) => Err(VolumeError::Damaged),
+            Err(_) => Err(VolumeError::NoMember),
         };
         let (superblock, older) = match (copy(0), copy(1)) {
             (Ok(a), Ok(b)) if a.events > b.events => (a, Some(b)),
@@ -308,5 +309,22 @@ mod tests {
         };
         assert_eq!(forge(large), Err(VolumeError::Damaged));
         assert_eq!(forge(|one| one.events = u64::MAX), Err(VolumeError::Damaged));
+    }
+
+    /// A single image with a block that cannot be read is no member of an array.
+    #[test]
+    fn only_the_other_copy_tells_what_an_unreadable_block_was() {
+        use seekless_engine::device::medium::Cells;
+        use seekless_engine::disk::MediumDisk;
+        let mut cells = Cells::new(sample().device_blocks().max(64));
+        let read = |cells: &mut Cells| MemberSuperblock::read(&mut MediumDisk(cells));
+        for lost in [0, 1] {
+            let mut cells = cells.clone();
+            cells.lose(lost);
+            assert_eq!(read(&mut cells), Err(VolumeError::NoMember), "block {lost}");
+        }
+        sample().write(&mut MediumDisk(&mut cells), 1).expect("memory");
+        cells.lose(1 - sample().slot());
+        assert!(read(&mut cells).is_ok(), "the other copy is whole");
     }
 }

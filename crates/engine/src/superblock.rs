@@ -181,26 +181,36 @@ impl Superblock {
     /// # Errors
     /// The reason why the first copy is unusable, unless the second one is whole.
     pub fn read(disk: &mut dyn Disk, known: Known<'_>) -> Result<Superblock, SuperblockError> {
+        let superblock = Superblock::read_of_part(disk, known)?;
+        let (needed, found) = (superblock.device_blocks, disk.blocks());
+        if needed > found {
+            return Err(SuperblockError::Truncated { needed, found });
+        }
+        Ok(superblock)
+    }
+
+    /// The same of a device that may be too short for the volume.
+    ///
+    /// # Errors
+    /// As for [`Superblock::read`], but for [`SuperblockError::Truncated`].
+    pub fn read_of_part(
+        disk: &mut dyn Disk,
+        known: Known<'_>,
+    ) -> Result<Superblock, SuperblockError> {
         let found = disk.blocks();
         if found < 2 {
             return Err(SuperblockError::Foreign);
         }
-        let first = read_copy(disk, 0, known);
-        let superblock = match first {
-            Ok(superblock) => superblock,
+        match read_copy(disk, 0, known) {
+            Ok(superblock) => Ok(superblock),
             Err(reason) => match read_copy(disk, found - 1, known) {
-                Ok(superblock) if superblock.device_blocks == found => superblock,
-                Ok(_) => return Err(reason),
+                Ok(superblock) if superblock.device_blocks == found => Ok(superblock),
+                Ok(_) => Err(reason),
                 // A damaged magic number in one copy must not hide that the other is ours.
-                Err(second) if reason == SuperblockError::Foreign => return Err(second),
-                Err(_) => return Err(reason),
+                Err(second) if reason == SuperblockError::Foreign => Err(second),
+                Err(_) => Err(reason),
             },
-        };
-        if superblock.device_blocks > found {
-            let needed = superblock.device_blocks;
-            return Err(SuperblockError::Truncated { needed, found });
         }
-        Ok(superblock)
     }
 
     /// The blocks that should hold a copy of this superblock and do not.

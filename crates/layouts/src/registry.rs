@@ -1,6 +1,7 @@
 //! The layouts there are, and what can be done with a volume whatever its layout.
 
 use crate::descriptor::Descriptor;
+use crate::salvage::lengthened::Lengthened;
 use crate::salvage::volume::SalvagedVolume;
 use crate::salvage::{Repaired, Salvage};
 use crate::shared::{ALLOW_STALE, SALVAGE};
@@ -217,10 +218,10 @@ pub fn mount(
     options: &MountOptions<'_>,
 ) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
     let mut steps = RecoverySteps::new(options.clock);
-    let superblock = begin_with_superblock(disk, &mut steps)?;
     if options.options.get(&SALVAGE) {
-        return mount_salvage(disk, superblock, options, steps);
+        return mount_salvage(disk, options, steps);
     }
+    let superblock = begin_with_superblock(disk, &mut steps)?;
     let layer = (Kind::of(&superblock).mount)(disk, &superblock, options, &mut steps)?;
     if !options.read_only && superblock.mend(disk, &known)? {
         steps.begin(MENDED);
@@ -228,31 +229,29 @@ pub fn mount(
     Ok((layer, superblock, steps.finish()))
 }
 
-/// Finds out what is certain of a volume, damaged or not.
+/// Finds out what is certain of a volume, damaged or not, or cut off.
 ///
 /// # Errors
 /// If both copies of the superblock are damaged, the volume needs a second device that is not
 /// given, or the power goes off.
 pub fn open_salvage(disk: &mut dyn Disk) -> Result<Salvage, LayoutError> {
-    let superblock = read_superblock(disk)?;
-    salvage_of(disk, superblock)
-}
-
-fn salvage_of(disk: &mut dyn Disk, superblock: Superblock) -> Result<Salvage, LayoutError> {
-    let finder = (Kind::of(&superblock).salvage)(disk, &superblock)?;
-    Ok(Salvage::new(superblock, finder))
+    let superblock = Superblock::read_of_part(disk, &known)?;
+    let present = disk.blocks();
+    let mut all = Lengthened::new(disk, superblock.device_blocks);
+    let finder = (Kind::of(&superblock).salvage)(&mut all, &superblock)?;
+    Ok(Salvage::new(superblock, finder, present))
 }
 
 /// Mounts what is certain of a damaged volume.
 fn mount_salvage(
     disk: &mut dyn Disk,
-    superblock: Superblock,
     options: &MountOptions<'_>,
     mut steps: RecoverySteps,
 ) -> Result<(Box<dyn Layer>, Superblock, MountReport), LayoutError> {
     assert!(options.read_only, "the caller makes the mount of a salvage read-only");
     steps.begin("salvage");
-    let salvage = salvage_of(disk, superblock)?;
+    let salvage = open_salvage(disk)?;
+    let superblock = *salvage.superblock();
     steps.found(MountPath::Scan, 0, 0);
     let layer = SalvagedVolume::new(salvage, options.options.get(&ALLOW_STALE));
     Ok((Box::new(layer), superblock, steps.finish()))

@@ -5,6 +5,7 @@
 //! reads what it names and compares it with its checksum; [`volume`] serves it to clients.
 //! Nothing is ever written.
 
+pub(crate) mod lengthened;
 pub mod volume;
 
 use seekless_engine::checksum::Sums;
@@ -92,12 +93,34 @@ pub enum Lost {
 pub struct Salvage {
     superblock: Superblock,
     finder: Box<dyn Finder>,
+    /// Blocks of the device that are there.
+    present: BlockNr,
+    damage: Vec<String>,
 }
 
 impl Salvage {
-    /// A salvage by what a finder says.
-    pub fn new(superblock: Superblock, finder: Box<dyn Finder>) -> Salvage {
-        Salvage { superblock, finder }
+    /// A salvage by what a finder says, of a device with so many blocks: some may have been cut
+    /// off.
+    pub fn new(superblock: Superblock, finder: Box<dyn Finder>, present: BlockNr) -> Salvage {
+        let needed = superblock.device_blocks;
+        let cut = (present < needed).then(|| {
+            format!(
+                "the image is cut off: it has {present} of {needed} blocks, and what was in the \
+                 others is lost"
+            )
+        });
+        let damage = cut.into_iter().chain(finder.damage().iter().cloned()).collect();
+        Salvage { superblock, finder, present, damage }
+    }
+
+    /// The superblock of the volume.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// True unless a place has been cut off.
+    fn is_there(&self, stored: Stored) -> bool {
+        stored.place < self.present
     }
 
     /// Size of the volume in blocks.
@@ -107,7 +130,7 @@ impl Salvage {
 
     /// What was found to be damaged, a sentence each.
     pub fn damage(&self) -> &[String] {
-        self.finder.damage()
+        &self.damage
     }
 
     /// True if the place of a block is not certain.
@@ -139,6 +162,9 @@ impl Salvage {
             Located::Zeros => return Ok(Data::zeros(1)),
             Located::Stored(stored) => stored,
         };
+        if !self.is_there(stored) {
+            return Err(Lost::Content(IoError::Media { block }));
+        }
         let found = disk.read_expecting(stored.place, self.expected(stored));
         let found = found.map_err(|error| match error {
             IoError::Media { .. } => Lost::Content(IoError::Media { block }),

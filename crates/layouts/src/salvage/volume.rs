@@ -58,7 +58,8 @@ impl SalvagedVolume {
             let stored = match self.salvage.locate(block, self.allow_stale) {
                 Located::Lost => return Err(IoError::Media { block }),
                 Located::Zeros => None,
-                Located::Stored(stored) => Some(stored),
+                Located::Stored(stored) if self.salvage.is_there(stored) => Some(stored),
+                Located::Stored(_) => return Err(IoError::Media { block }),
             };
             let last = runs.last_mut();
             let follows = |run: &&mut Run| match (run.stored.last(), &stored) {

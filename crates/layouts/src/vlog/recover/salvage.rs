@@ -5,7 +5,11 @@
 //! for each slice one number is computed: the sequence number that a lost newer version must have.
 //! A live map block is the root or named by a live one: the number must be among those that map
 //! blocks point to in vain, or that of the root. The slice for which that is so has lost its map
-//! block; all others are whole. If there is none, more than one is lost, and nothing is certain.
+//! block; all others are whole. If there is none, more than one is lost.
+//!
+//! Then what is certain follows from the order. A map block points to older ones only. So after a
+//! clean shutdown no lost one is younger than the youngest to which a whole one points in vain, and
+//! slices of which a younger one was found are whole. After a crash nothing is certain.
 
 use super::{Found, Recovery, Tail, digest, expected_digest, newest};
 use crate::eager::Mapped;
@@ -61,7 +65,8 @@ pub fn open(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Salvage, Lay
         salvage.found.insert(one.header.slice);
     }
     recovery.unreadable.retain(|place| !named.contains(place));
-    match lost_slices(&survey, count, &recovery) {
+    let whole: BTreeSet<u32> = all.iter().map(|found| found.place).collect();
+    match lost_slices(&survey, count, &recovery, &whole) {
         Some(lost) => salvage.lost.extend(lost),
         None => salvage.lost = (0..count).collect(),
     }
@@ -105,11 +110,13 @@ impl Recovery<'_> {
     }
 }
 
-/// The slices whose newest map block is none of those found; `None` if that is not certain.
+/// The slices whose newest map block is none of those found; `None` if that is not certain. `whole`
+/// are the places of all whole map blocks.
 fn lost_slices(
     survey: &Survey,
     count: SliceNr,
     recovery: &Recovery<'_>,
+    whole: &BTreeSet<u32>,
 ) -> Option<BTreeSet<SliceNr>> {
     let off = digest(&survey.live) ^ survey.expected?;
     let is_clean = survey.root.is_some();
@@ -135,7 +142,24 @@ fn lost_slices(
     }
     let mut damaged = recovery.torn.iter().chain(&recovery.unreadable);
     let is_all = survey.dropped == 0 && damaged.all(|place| places.contains(place));
+    if lost.is_empty() && is_clean {
+        return several_lost(&vain, &found, count, whole);
+    }
     (!lost.is_empty() && (is_clean || is_all)).then_some(lost)
+}
+
+/// The slices of which more than one has lost its map block, after a clean shutdown: those of which
+/// none was found that is younger than all that are lost.
+fn several_lost(
+    vain: &BTreeMap<u64, u32>,
+    found: &BTreeMap<SliceNr, u64>,
+    count: SliceNr,
+    whole: &BTreeSet<u32>,
+) -> Option<BTreeSet<SliceNr>> {
+    // What was in a place that has another map block was given up.
+    let (&youngest, _) = vain.iter().rev().find(|(_, place)| !whole.contains(place))?;
+    let is_older = |slice: &SliceNr| found.get(slice).is_none_or(|&own| own < youngest);
+    Some((0..count).filter(is_older).collect())
 }
 
 /// The places to which live map blocks or the tail record point, by the sequence number that was
