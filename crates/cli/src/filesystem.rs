@@ -110,7 +110,7 @@ impl From<FilesError> for Failure {
             | FilesError::NoRight
             | FilesError::Detached(_) => Exit::Lacking,
             FilesError::Mount { .. } | FilesError::Os(_) => Exit::Failed,
-            FilesError::Failed(_) => Exit::Backing,
+            FilesError::Failed { .. } => Exit::Backing,
         };
         let failure = Failure::from_message(exit, &error.to_string());
         match exit {

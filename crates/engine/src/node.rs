@@ -8,7 +8,7 @@ use crate::io::Extent;
 use crate::io::{Done, Io, Op, Outcome, Tag};
 use crate::layer::{Cx, Layer, Port};
 use crate::rng::Rng;
-use crate::traffic::Traffic;
+use crate::traffic::{Faults, Traffic};
 use crate::transaction::{Transaction, TransactionError};
 use crate::units::{BlockNr, Time};
 
@@ -44,6 +44,10 @@ pub struct Node {
     reaped: Vec<Done>,
     /// What went to each device.
     traffic: Vec<Traffic>,
+    /// What failed of it.
+    faults: Vec<Faults>,
+    /// Requests of clients that failed.
+    answered_faults: Faults,
     /// Commands that each device has not answered.
     unanswered: Vec<usize>,
 }
@@ -53,6 +57,8 @@ impl Node {
     pub fn new(layer: Box<dyn Layer>, devices: Vec<Box<dyn Device>>, seed: u64) -> Node {
         Node {
             traffic: vec![Traffic::default(); devices.len()],
+            faults: vec![Faults::default(); devices.len()],
+            answered_faults: Faults::default(),
             unanswered: vec![0; devices.len()],
             layer,
             devices,
@@ -186,6 +192,16 @@ impl Node {
         &self.traffic
     }
 
+    /// Requests that failed since the start: those to each device.
+    pub fn faults(&self) -> &[Faults] {
+        &self.faults
+    }
+
+    /// Requests of clients that failed since the start.
+    pub fn answered_faults(&self) -> Faults {
+        self.answered_faults
+    }
+
     /// What the devices have been busy with, as far as they keep account.
     pub fn accounts(&self) -> Vec<Account> {
         let mut accounts = Vec::new();
@@ -237,6 +253,7 @@ impl Node {
             if self.in_flight == 0 {
                 self.idle_since = Some(now);
             }
+            self.above.iter().for_each(|done| self.answered_faults.note(&done.outcome));
             answers.append(&mut self.above);
         }
     }
@@ -272,6 +289,7 @@ impl Node {
         self.unanswered[port] -= self.reaped.len();
         let mut reaped = std::mem::take(&mut self.reaped);
         for done in reaped.drain(..) {
+            self.faults[port].note(&done.outcome);
             let (layer, mut cx) = self.split(now);
             layer.complete(port, done, &mut cx);
             self.check_layer();

@@ -1,6 +1,6 @@
-//! What goes to a device, counted: requests and blocks by kind.
+//! What goes to a device, counted: requests and blocks by kind, and what failed.
 
-use crate::io::{Io, Op};
+use crate::io::{Io, IoError, Op, Outcome};
 
 /// Requests to a device since it was started, and their blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,10 +49,55 @@ impl Traffic {
     }
 }
 
+/// Requests that failed as what is stored is damaged, or cannot be read or written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// How many.
+    pub count: u64,
+    /// The last of them.
+    pub last: Option<IoError>,
+}
+
+impl Faults {
+    /// Notes what a request has come to. Refusals are no faults.
+    #[inline]
+    pub fn note(&mut self, outcome: &Outcome) {
+        if let Err(error) = outcome {
+            self.note_error(*error);
+        }
+    }
+
+    #[cold]
+    fn note_error(&mut self, error: IoError) {
+        match error {
+            IoError::Media { .. } | IoError::Checksum { .. } | IoError::Os { .. } => {
+                self.count += 1;
+                self.last = Some(error);
+            }
+            IoError::NoSpace
+            | IoError::ReadOnly
+            | IoError::OutOfRange { .. }
+            | IoError::Zone { .. }
+            | IoError::PowerOff => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::Data;
+
+    #[test]
+    fn faults_are_told_from_refusals() {
+        let mut faults = Faults::default();
+        faults.note(&Ok(Data::none()));
+        faults.note(&Err(IoError::ReadOnly));
+        assert_eq!(faults, Faults::default());
+        faults.note(&Err(IoError::Media { block: 7 }));
+        faults.note(&Err(IoError::Os { errno: 5 }));
+        assert_eq!(faults, Faults { count: 2, last: Some(IoError::Os { errno: 5 }) });
+    }
 
     #[test]
     fn requests_are_counted_by_kind() {

@@ -1,12 +1,13 @@
-//! What the log says of the members of an array: those that failed, blocks that they did not give
-//! as they should, and what a scrub has found.
+//! What the log says of damage: requests that failed, members of an array that failed, blocks that
+//! they did not give as they should, and what a scrub has found.
 //!
-//! A member with many bad blocks must not fill the log. Its first block is a line at once; after
-//! that a line at most every ten seconds says how many there were since. Nothing is left out: what
-//! is not said by then is said at the end.
+//! Many bad blocks must not fill the log. The first one is a line at once; after that a line at
+//! most every ten seconds says how many there were since. Nothing is left out: what is not said by
+//! then is said at the end.
 
 use seekless_engine::member::Member;
 use seekless_engine::node::Node;
+use seekless_engine::traffic::Faults;
 use seekless_engine::units::{SECONDS, Time};
 use seekless_engine::upkeep::{Scrub, ScrubState};
 use std::path::{Path, PathBuf};
@@ -23,13 +24,42 @@ struct Told {
     not_before: Time,
 }
 
-/// Watches the members of an array and says what is new.
+/// What was said of requests that fail.
+#[derive(Clone, Copy, Debug, Default)]
+struct ToldFaults {
+    count: u64,
+    /// Nothing more is said before.
+    not_before: Time,
+}
+
+impl ToldFaults {
+    /// What is to be said; as an error when, if it is too early.
+    fn news(&mut self, found: Faults, now: Time) -> Result<Option<String>, Time> {
+        let count = found.count - self.count;
+        let Some(last) = found.last.filter(|_| count > 0) else { return Ok(None) };
+        if now < self.not_before {
+            return Err(self.not_before);
+        }
+        let so_far = match self.count {
+            0 => String::new(),
+            _ => format!(" ({} so far)", found.count),
+        };
+        *self = ToldFaults { count: found.count, not_before: now.saturating_add(PAUSE_NS) };
+        let what = if count == 1 { "request" } else { "requests" };
+        Ok(Some(format!("{count} {what} failed{so_far}: {last}")))
+    }
+}
+
+/// Watches a volume and what is below it, and says what is new.
 #[derive(Debug)]
 pub(crate) struct Announcer {
     images: Vec<Option<PathBuf>>,
     /// How many failed members have been announced.
     failed_members: usize,
     told: Vec<Told>,
+    /// Of each device below, and of clients.
+    told_devices: Vec<ToldFaults>,
+    told_clients: ToldFaults,
     /// The sum of the counts when they were looked at last.
     seen: u64,
     /// When something is to be said that was held back.
@@ -44,6 +74,8 @@ impl Announcer {
             images: images.to_vec(),
             failed_members: 0,
             told: Vec::new(),
+            told_devices: Vec::new(),
+            told_clients: ToldFaults::default(),
             seen: 0,
             due: None,
             scrub: None,
@@ -59,10 +91,14 @@ impl Announcer {
     pub(crate) fn tell(&mut self, node: &Node, now: Time) {
         self.tell_failed(node);
         self.tell_scrub(node);
-        let faults = node.devices.iter().map(|device| device.status().member_faults()).sum();
+        let members: u64 = node.devices.iter().map(|one| one.status().member_faults()).sum();
+        let devices: u64 = node.faults().iter().map(|faults| faults.count).sum();
+        let faults = members + devices + node.answered_faults().count;
         if faults != self.seen || self.due.is_some_and(|due| due <= now) {
             self.seen = faults;
+            self.due = None;
             self.tell_blocks(node, now);
+            self.tell_faults(node, now);
         }
     }
 
@@ -104,16 +140,41 @@ impl Announcer {
 
     fn tell_blocks(&mut self, node: &Node, now: Time) {
         let members = node.devices.iter().flat_map(|device| device.status().members());
-        self.due = None;
         for (member, found) in members.enumerate() {
             if self.told.len() == member {
                 self.told.push(Told::default());
             }
             let news = news(&mut self.told[member], &found, now);
-            self.due = [self.due, news.as_ref().err().copied()].into_iter().flatten().min();
+            self.hold_back(news.as_ref().err());
             if let Ok(Some(text)) = news {
                 tracing::warn!("{} {text}", self.name(member));
             }
+        }
+    }
+
+    /// Something is to be said then.
+    fn hold_back(&mut self, due: Option<&Time>) {
+        self.due = self.due.into_iter().chain(due.copied()).min();
+    }
+
+    fn tell_faults(&mut self, node: &Node, now: Time) {
+        self.told_devices.resize(node.devices.len(), ToldFaults::default());
+        // Members of an array are told of one by one.
+        let is_array = node.devices.iter().any(|one| !one.status().members().is_empty());
+        for (port, faults) in node.faults().iter().enumerate().filter(|_| !is_array) {
+            let news = self.told_devices[port].news(*faults, now);
+            self.hold_back(news.as_ref().err());
+            if let Ok(Some(text)) = news {
+                let image = self.images.get(port).and_then(Option::as_ref);
+                let name =
+                    image.map_or_else(|| "device".into(), |image| image.display().to_string());
+                tracing::warn!("{name}: {text}");
+            }
+        }
+        let news = self.told_clients.news(node.answered_faults(), now);
+        self.hold_back(news.as_ref().err());
+        if let Ok(Some(text)) = news {
+            tracing::warn!("to clients: {text}; `seekless check` names all damage");
         }
     }
 
@@ -172,11 +233,24 @@ fn news(told: &mut Told, found: &Member, now: Time) -> Result<Option<String>, Ti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::io::IoError;
     use seekless_engine::traffic::Traffic;
 
     fn member(unreadable_blocks: u64, healed_blocks: u64) -> Member {
         let (state, error, traffic) = ("active", None, Traffic::default());
         Member { state, error, unreadable_blocks, healed_blocks, traffic }
+    }
+
+    #[test]
+    fn the_first_fault_is_said_at_once_and_the_others_together() {
+        let mut told = ToldFaults::default();
+        let faults = |count, block| Faults { count, last: Some(IoError::Media { block }) };
+        assert_eq!(told.news(Faults::default(), 5), Ok(None));
+        let first = told.news(faults(1, 9), 5).expect("at once").expect("news");
+        assert!(first.starts_with("1 request failed: block 9"), "{first}");
+        assert_eq!(told.news(faults(4, 2), 6), Err(5 + PAUSE_NS));
+        let then = told.news(faults(4, 2), 5 + PAUSE_NS).expect("it is time").expect("news");
+        assert!(then.starts_with("3 requests failed (4 so far): block 2"), "{then}");
     }
 
     #[test]

@@ -106,8 +106,13 @@ pub enum FilesError {
     #[error("cannot serve the file system: {0}")]
     Os(#[from] io::Error),
     /// The volume failed.
-    #[error("the backing store failed while the file system was mounted: {0}")]
-    Failed(IoError),
+    #[error("{images}: the backing store failed while the file system was mounted: {error}")]
+    Failed {
+        /// The images of the volume.
+        images: String,
+        /// What the store said.
+        error: IoError,
+    },
 }
 
 /// Mounts a file system and serves it until it is unmounted, or until SIGINT, SIGTERM or SIGHUP.
@@ -147,6 +152,7 @@ pub fn serve(
         }
     };
     let (volume, ended) = driver.run()?;
+    let images = volume.images();
     let durable = match ended.failed {
         _ if ended.cut => Ok(()),
         Some(reason) => Err(reason),
@@ -154,7 +160,7 @@ pub fn serve(
     };
     match refused {
         Some(refused) => Err(refused),
-        None => durable.map(|()| ended).map_err(FilesError::Failed),
+        None => durable.map(|()| ended).map_err(|error| FilesError::Failed { images, error }),
     }
 }
 

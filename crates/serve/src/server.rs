@@ -234,8 +234,13 @@ pub enum ServeError {
     #[error("cannot serve: {0}")]
     Os(#[from] io::Error),
     /// The backing store failed while serving.
-    #[error("the backing store failed while serving: {0}")]
-    Failed(IoError),
+    #[error("{images}: the backing store failed while serving: {error}")]
+    Failed {
+        /// What was served.
+        images: String,
+        /// What the store said.
+        error: IoError,
+    },
     /// What was served is not durable.
     #[error("the backing store failed when it was made durable at the end: {0}")]
     NotDurable(#[from] BackingError),
@@ -259,6 +264,12 @@ fn listen_remedy(source: &io::Error) -> &'static str {
         _ if source.raw_os_error().is_none() => "; give a name that is known here, or an address",
         _ => "",
     }
+}
+
+/// Images in one word, for messages.
+pub(crate) fn names(images: &[Option<PathBuf>]) -> String {
+    let names: Vec<_> = images.iter().flatten().map(|path| path.display().to_string()).collect();
+    if names.is_empty() { "the volume".to_owned() } else { names.join(" ") }
 }
 
 /// A volume over its device, ready to be served.
@@ -391,6 +402,8 @@ impl Opened {
         watch: &mut dyn FnMut(Rebuild),
     ) -> Result<Served, ServeError> {
         let Opened { parts, socket, mut files, .. } = self;
+        let images = names(&parts.served.images);
+        let failed = |error| ServeError::Failed { images: images.clone(), error };
         let hub = parts.power.as_ref().map(|power| power.hub.clone());
         let read_only = parts.export.read_only;
         let mut driver = Driver::new(parts)?;
@@ -398,14 +411,14 @@ impl Opened {
             driver.stop();
         }
         let served = driver.run_watched(watch);
-        files.extend(driver.take_new_files());
+        backing::replace(&mut files, driver.take_new_files());
         drop((driver, socket));
         let served = served?;
         if let Some(hub) = hub {
-            hub.write_out().map_err(ServeError::Failed)?;
+            hub.write_out().map_err(failed)?;
         }
         if let Some(reason) = served.failed {
-            return Err(ServeError::Failed(reason));
+            return Err(failed(reason));
         }
         if !read_only {
             // No client was promised this, but a clean shutdown leaves nothing to chance.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use seekless_engine::io::Rebuild;
 use seekless_engine::member::Member;
 use seekless_engine::node::Node;
-use seekless_engine::traffic::Traffic;
+use seekless_engine::traffic::{Faults, Traffic};
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_engine::upkeep::Scrub;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,9 @@ pub struct Report {
     pub partial_writes: u64,
     /// Counters of the layout.
     pub layout_counters: BTreeMap<String, f64>,
+    /// Requests of clients that failed as what is stored is damaged or cannot be reached.
+    #[serde(default)]
+    pub faults: FaultsReport,
     /// What lies below the layout.
     pub devices: Vec<DeviceReport>,
     /// The members of the array below the layout, in order.
@@ -91,12 +94,30 @@ pub struct DeviceReport {
     /// What went to it.
     #[serde(flatten)]
     pub traffic: TrafficReport,
+    /// Requests to it that failed.
+    #[serde(default)]
+    pub faults: FaultsReport,
     /// How long it was busy, if it is a simulated disk.
     pub busy_ns: Option<u64>,
     /// The cylinder below the head of a simulated disk.
     pub cylinder: Option<u32>,
     /// Its counters, if it keeps some.
     pub counters: BTreeMap<String, f64>,
+}
+
+/// Requests that failed since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultsReport {
+    /// How many.
+    pub count: u64,
+    /// Why the last one failed.
+    pub last: Option<String>,
+}
+
+impl From<Faults> for FaultsReport {
+    fn from(faults: Faults) -> FaultsReport {
+        FaultsReport { count: faults.count, last: faults.last.map(|error| error.to_string()) }
+    }
 }
 
 /// Requests to a device, and their bytes.
@@ -274,6 +295,7 @@ impl Report {
             image: image(port).filter(|_| !is_array),
             bytes: device.blocks() * BLOCK_BYTES as u64,
             traffic: (*traffic).into(),
+            faults: node.faults()[port].into(),
             busy_ns: accounts.get(port).map(|account| account.busy_ns()),
             cylinder: device
                 .arm()
@@ -293,6 +315,7 @@ impl Report {
             read_only: served.read_only,
             failed: node.layer.failed().map(|error| error.to_string()),
             layout_counters: named(node.layer.status().stats()),
+            faults: node.answered_faults().into(),
             devices: devices.collect(),
             members: (0..)
                 .zip(members)

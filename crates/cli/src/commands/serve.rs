@@ -313,7 +313,7 @@ impl From<ServeError> for Failure {
             | ServeError::Upkeep(_)
             | ServeError::NoHeaders(_) => Exit::Usage,
             ServeError::Device(_) | ServeError::NotSocket(_) | ServeError::Os(_) => Exit::Failed,
-            ServeError::Failed(_) | ServeError::NotDurable(_) => Exit::Backing,
+            ServeError::Failed { .. } | ServeError::NotDurable(_) => Exit::Backing,
         };
         let failure = Failure::from_message(exit, &error.to_string());
         match exit {

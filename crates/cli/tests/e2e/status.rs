@@ -75,8 +75,18 @@ fn errors_are_counted() {
     let mut client = Client::connect(server.socket()).expect("connection");
     let failed = (0..32).filter(|&block| client.read(block * 4096, &mut [0; 4096]).is_err());
     assert_eq!(failed.count(), 1, "one block cannot be read");
-    let reads = &report(&image).requests["read"];
+    let found = report(&image);
+    let reads = &found.requests["read"];
     assert_eq!((reads.count, reads.errors, reads.bytes), (32, 1, 31 * 4096));
+    assert_eq!((found.faults.count, found.devices[0].faults.count), (1, 1), "{found:?}");
+    let text = succeed(&mut status(&image));
+    let damage: Vec<&str> = text.lines().filter(|line| line.contains("DAMAGE")).collect();
+    assert_eq!(damage.len(), 2, "{text}");
+    assert!(damage[1].contains(&format!("1 requests to {} failed", image.display())), "{text}");
+    let ended = server.stop();
+    let name = format!("{}: 1 request failed: ", image.display());
+    assert!(ended.err.contains(&name), "{}", ended.err);
+    assert!(ended.err.contains("to clients: 1 request failed: block 15"), "{}", ended.err);
 }
 
 #[test]

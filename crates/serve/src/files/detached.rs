@@ -87,10 +87,12 @@ fn serve(shared: Shared, device_fds: &[OwnedFd]) -> Result<Ended, FilesError> {
     let stop_fd = none.map_err(io::Error::from)?;
     let outside = Outside { stop_fd, usr1_fd: None, control: None };
     let (volume, ended) = Driver::new(shared, device_fds, outside)?.run()?;
-    match ended.failed {
-        Some(reason) => Err(FilesError::Failed(reason)),
-        None => volume.make_durable().map(|()| ended).map_err(FilesError::Failed),
-    }
+    let durable = match ended.failed {
+        Some(reason) => Err(reason),
+        None => volume.make_durable(),
+    };
+    let images = volume.images();
+    durable.map(|()| ended).map_err(|error| FilesError::Failed { images, error })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use super::volume::Volume;
 use crate::control::{Command, Control, Reply};
 use crate::crash::disk::Hub;
-use crate::server::{Mounted, ServeError};
+use crate::server::{Mounted, ServeError, backing};
 use seekless_engine::io::IoError;
 use seekless_engine::units::Time;
 use seekless_engine::upkeep::UpkeepError;
@@ -46,7 +46,7 @@ impl Volume {
         let Mounted { members, node, files, device_fds, .. } = &mut self.mounted;
         let members = members.as_ref().ok_or(UpkeepError::NoArray)?;
         let new = members.replace(node, image, force, now)?;
-        files.extend(new.files);
+        backing::replace(files, new.files);
         device_fds.extend(new.wait_fd);
         Ok(new.member)
     }

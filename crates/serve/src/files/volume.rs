@@ -246,6 +246,11 @@ impl Volume {
         Ok(())
     }
 
+    /// Its images in one word, for messages.
+    pub(super) fn images(&self) -> String {
+        crate::server::names(&self.mounted.images)
+    }
+
     /// Lets other processes have the images of a volume that is durable.
     pub(super) fn release(self) {
         let Mounted { node, files, .. } = self.mounted;

@@ -74,6 +74,14 @@ pub(crate) fn sync(files: &[Backing], out: &[usize]) -> Result<(), BackingError>
     Ok(())
 }
 
+/// Takes the files of new members in the place of those that they replace.
+pub(crate) fn replace(files: &mut Vec<Backing>, new: Vec<Backing>) {
+    let is_replaced =
+        |file: &Backing| file.member.is_some() && new.iter().any(|one| one.member == file.member);
+    files.retain(|file| !is_replaced(file));
+    files.extend(new);
+}
+
 /// Gives up the locks of all files of a volume that has come to a clean end.
 ///
 /// The kernel keeps a file open that a ring has used until it has torn the ring down, which may be
@@ -103,5 +111,8 @@ mod tests {
         assert_eq!(sync(&files, &[1]), Ok(()));
         let error = sync(&files, &[0]).expect_err("a pipe");
         assert!(error.to_string().starts_with("member 1, b.img: "), "{error}");
+        let mut files = Vec::from(files);
+        replace(&mut files, vec![file(Some(1), tempfile::tempfile().expect("a file"))]);
+        assert_eq!((files.len(), sync(&files, &[])), (2, Ok(())), "the new one counts");
     }
 }

@@ -97,6 +97,13 @@ impl Families {
         let devices = &self.0.devices;
         let traffic: Vec<TrafficReport> = devices.iter().map(|one| one.traffic).collect();
         traffics(to, "device", &traffic)?;
+        let faults = |(index, one): (usize, &super::DeviceReport)| {
+            (vec![("device", index.to_string())], one.faults.count)
+        };
+        let help = "Requests to the device that failed.";
+        counters(to, "device_faults", help, devices.iter().enumerate().map(faults).collect())?;
+        let help = "Requests of clients that failed as what is stored is damaged or out of reach.";
+        counters(to, "faults", help, vec![(Vec::new(), self.0.faults.count)])?;
         let busy = |(index, one): (usize, &super::DeviceReport)| {
             Some((vec![("device", index.to_string())], one.busy_ns? as f64 / 1e9))
         };

@@ -1,6 +1,6 @@
 //! A report for people.
 
-use seekless_serve::status::{MemberReport, Report, Requests, ScrubReport};
+use seekless_serve::status::{FaultsReport, MemberReport, Report, Requests, ScrubReport};
 use std::fmt::Write as _;
 
 /// Share of the writes beyond which reads for partial blocks are worth a warning.
@@ -29,6 +29,13 @@ pub fn text(report: &Report) -> String {
         line(&mut out, "WARNING", &text);
     }
     line(&mut out, "below", &below(report));
+    for (what, faults) in faults(report) {
+        line(
+            &mut out,
+            "DAMAGE",
+            &format!("{} {what} failed, the last one: {}", faults.0, faults.1),
+        );
+    }
     for (name, text) in layout(report) {
         line(&mut out, name, &text);
     }
@@ -88,6 +95,20 @@ fn requests(report: &Report) -> String {
         );
     }
     out
+}
+
+/// What failed, and of what: how often, and why the last time.
+fn faults(report: &Report) -> Vec<(String, (u64, &str))> {
+    fn of(what: String, faults: &FaultsReport) -> Option<(String, (u64, &str))> {
+        let last = faults.last.as_deref()?;
+        Some((what, (faults.count, last)))
+    }
+    let devices = report.devices.iter().filter(|_| report.members.is_empty());
+    let devices = devices.filter_map(|one| {
+        let image = one.image.as_ref().map(|image| format!(" to {}", image.display()));
+        of(format!("requests{}", image.unwrap_or_default()), &one.faults)
+    });
+    of("requests of clients".to_owned(), &report.faults).into_iter().chain(devices).collect()
 }
 
 /// What went to the devices.
