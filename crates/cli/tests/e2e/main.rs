@@ -36,6 +36,7 @@ mod mount_clients;
 mod mount_databases;
 mod mount_direct;
 mod mount_failures;
+mod mount_handles;
 mod mount_helper;
 mod mount_policies;
 mod mount_power;

@@ -39,11 +39,13 @@ const MANY_BACKGROUND: u16 = 48;
 /// does not hand on the flag of `setattr` that belongs to it. Nor `FUSE_ASYNC_DIO`: the kernel
 /// drops cached pages when a direct write returns, and with it a write returns before it is done.
 /// Buffered reads would then find old blocks for as long as the pages last.
-const WANTED: [InitFlags; 4] = [
+const WANTED: [InitFlags; 5] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_CACHE_SYMLINKS,
+    // File handles outlive the cache: the kernel looks `.` up in an object that it has forgotten.
+    InitFlags::FUSE_EXPORT_SUPPORT,
 ];
 
 /// The side of the kernel.

@@ -7,11 +7,17 @@ use crate::ffs::volume::Volume;
 use seekless_fs::call::{Attr, Errno, FileKind, Ino};
 use seekless_fs::tx::{Stop, Tx};
 
-/// The object of a name.
+/// The object of a name. The name `.` stands for the object itself, whatever its kind: so one finds
+/// it again of which only the number is known.
 ///
 /// # Errors
-/// [`Errno::NoEnt`], [`Errno::NotDir`]; those of [`Tx::page`].
+/// [`Errno::NoEnt`], [`Errno::NotDir`]; [`Errno::Stale`] for `.` without an object that has a name;
+/// those of [`Tx::page`].
 pub fn lookup(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: &[u8]) -> Result<Attr, Stop> {
+    if name == b"." {
+        let attr = super::attr::get(tx, vol, dir)?;
+        return if attr.links > 0 { Ok(attr) } else { Err(Errno::Stale.into()) };
+    }
     let inode = inodes::directory(tx, vol, dir)?;
     let found = dirs::find(tx, vol, (dir, &inode), name)?.ok_or(Errno::NoEnt)?;
     let attr = super::attr::get(tx, vol, found.ino)?;
