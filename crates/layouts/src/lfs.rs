@@ -18,6 +18,7 @@ mod check;
 mod checkpoint;
 mod choose;
 mod clean;
+mod durability;
 mod format;
 mod hylog;
 mod log;
@@ -40,6 +41,7 @@ mod write;
 use crate::descriptor::Descriptor;
 use crate::punch::NO_PUNCH;
 use crate::shared::SEGMENT;
+use crate::witness::Witness;
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
 use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
@@ -143,6 +145,7 @@ pub struct Lfs {
     /// Slots in the order in which they are written out; kept for its room.
     order: Vec<u32>,
     log: Log,
+    witness: Witness,
     atomic_blocks: u64,
     in_flight_limit: u64,
 
@@ -189,6 +192,7 @@ impl Lfs {
             pool: Pool::default(),
             order: Vec::new(),
             log: Log::default(),
+            witness: Witness::default(),
             atomic_blocks: (2 * (segment - 1) + slack / 4).min(ATOMIC_BLOCKS),
             in_flight_limit: (4 * segment).max(ATOMIC_BLOCKS),
             checkpoint: Checkpoint::default(),
@@ -331,6 +335,7 @@ impl Layer for Lfs {
         }
         self.advance_checkpoint(cx);
         self.advance_log(cx);
+        self.advance_witness(cx);
         self.advance_punching(cx);
         self.advance_shutdown(cx);
         self.advance_policy(cx.now);
@@ -338,7 +343,8 @@ impl Layer for Lfs {
 
     fn deadline(&self) -> Option<Time> {
         let write_out = self.write_out_at().filter(|_| self.requests.failed().is_none());
-        write_out.into_iter().chain(self.cleaner.due()).chain(self.punch_due()).min()
+        let idle = self.cleaner.due().into_iter().chain(self.witness.due());
+        write_out.into_iter().chain(idle).chain(self.punch_due()).min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {

@@ -15,12 +15,14 @@ mod eager;
 pub mod inplace;
 pub mod lfs;
 pub mod loge;
+mod mend;
 mod punch;
 pub mod registry;
 pub mod salvage;
 pub mod shared;
 mod sizes;
 pub mod vlog;
+mod witness;
 
 pub use descriptor::Descriptor;
 pub use registry::{

@@ -52,6 +52,7 @@ use crate::eager::punch::Punching;
 use crate::eager::read::Reads;
 use crate::eager::write::Writes;
 use crate::punch::NO_PUNCH;
+use crate::witness::Witness;
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
 use group::Descriptors;
 use idle::Idle;
@@ -147,8 +148,11 @@ pub struct Loge {
     last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
-    /// A label block that the mount has rebuilt.
-    rebuilt_labels: Option<BlockNr>,
+    /// Every transaction up to this one is durable by what a record says.
+    recorded: u64,
+    witness: Witness,
+    /// Blocks of labels and of the trim map that the mount has made whole.
+    mended: BTreeSet<BlockNr>,
     reads: Reads<Entry>,
 
     idle: Idle,
@@ -193,7 +197,9 @@ impl Loge {
             commits: Commits::new(options.volatile, FLUSH),
             last_with_trims: 0,
             record: 0,
-            rebuilt_labels: None,
+            recorded: 0,
+            witness: Witness::default(),
+            mended: BTreeSet::new(),
             reads: Reads::new(READ, superblock.sums),
             idle: Idle::new(options.options.get(&self::options::ANTICIPATE)),
             sorter: Sorter::new(
@@ -289,6 +295,7 @@ impl Layer for Loge {
             }
             false => self.punching.rest(),
         }
+        self.advance_witness(cx);
         self.advance_shutdown(cx);
         self.advance_idle(cx);
     }
@@ -297,7 +304,8 @@ impl Layer for Loge {
         // What waits for a flush goes on when that is answered.
         let flushing = self.commits.is_flushing() && !self.may_commit();
         let commit = self.commits.due(&self.requests).filter(|_| !flushing);
-        let others = self.idle.due().into_iter().chain(self.relocation.due());
+        let idle = self.idle.due().into_iter().chain(self.witness.due());
+        let others = idle.chain(self.relocation.due());
         commit.into_iter().chain(others).chain(self.punching.due()).min()
     }
 

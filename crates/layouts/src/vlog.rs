@@ -37,6 +37,7 @@ use crate::eager::read::Reads;
 use crate::eager::write::Writes;
 use crate::punch::NO_PUNCH;
 use crate::shared::PAST_UNREADABLE;
+use crate::witness::Witness;
 use compact::Compactor;
 use format::{Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, POOL_START, SLICE_ENTRIES};
 use map::Map;
@@ -126,6 +127,7 @@ pub struct Vlog {
     commits: Commits<Entry>,
     /// Number of the last commit with changes.
     last_with_changes: u64,
+    witness: Witness,
     reads: Reads<Entry>,
 }
 
@@ -174,6 +176,7 @@ impl Vlog {
             next_sequence: 1,
             commits: Commits::new(options.volatile, FLUSH),
             last_with_changes: 0,
+            witness: Witness::default(),
             reads: Reads::new(READ, superblock.sums),
         }
     }
@@ -250,6 +253,7 @@ impl Layer for Vlog {
         self.dispatch(cx);
         self.advance_commits(cx);
         self.advance_compaction(cx);
+        self.advance_witness(cx);
         match self.requests.is_running() && self.requests.failed().is_none() {
             true => {
                 self.hasten(cx);
@@ -264,7 +268,7 @@ impl Layer for Vlog {
 
     fn deadline(&self) -> Option<Time> {
         let due = self.commits.due(&self.requests).or(self.compactor.due());
-        due.into_iter().chain(self.punching.due()).min()
+        due.into_iter().chain(self.punching.due()).chain(self.witness.due()).min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {

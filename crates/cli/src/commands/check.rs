@@ -109,6 +109,19 @@ fn path_name(path: MountPath) -> &'static str {
     }
 }
 
+/// What may be damage, or no more than the end of what a crash has left.
+fn doubts(mount: &MountReport) -> Vec<String> {
+    let commits = match mount.commits_dropped {
+        0 => return Vec::new(),
+        1 => "1 commit is".to_owned(),
+        count => format!("{count} commits are"),
+    };
+    vec![format!(
+        "{commits} not whole and left out: a crash cut the writing off, or it was damaged since. \
+         If nothing was being written when the server ended, it is damage"
+    )]
+}
+
 fn as_json(
     args: &Args,
     superblock: &Superblock,
@@ -128,6 +141,7 @@ fn as_json(
             "commits_accepted": mount.commits_accepted,
             "commits_dropped": mount.commits_dropped,
         },
+        "doubts": doubts(mount),
         "recovery": crate::volume::json_recovery(mount),
         "facts": facts,
     })
@@ -160,6 +174,9 @@ fn print(
     }
     for problem in &found.problems {
         writeln!(out, "{} {problem}", style.red("damage:"))?;
+    }
+    for doubt in doubts(mount) {
+        writeln!(out, "{} {doubt}", style.red("doubt:"))?;
     }
     if let Some(lacking) = lacking {
         writeln!(

@@ -4,7 +4,7 @@
 //! more parts that take hold together. Parts are numbered, each names the one before and the places
 //! where the next one may begin, so a recovery follows the log without a scan.
 
-use super::checkpoint::Phase;
+use super::durability::Reached;
 use super::format::{
     Entry, Geometry, ITEMS_ROOM, Item, Link, MOST_ITEMS, Mark, Position, Summary, WAYS,
 };
@@ -13,7 +13,7 @@ use super::overwrite::service_ns;
 use super::pool::{self, Scope, Slot};
 use super::repeat::Named;
 use super::segments::{Owner, SegmentNr};
-use super::{COMMIT_DELAY, FLUSH, Lfs, PART, UNVERIFIED_LIMIT};
+use super::{COMMIT_DELAY, Lfs, PART};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, Io, IoError, Purpose, Tag};
 use seekless_engine::layer::Cx;
@@ -37,6 +37,8 @@ struct Flight {
     sequence: u64,
     commit: u64,
     ends: bool,
+    /// What it says is durable.
+    says: u64,
     /// First block behind the summary.
     first: u32,
     data: Data,
@@ -52,19 +54,19 @@ pub(super) struct Log {
     pub position: Position,
     pub mount: u32,
     /// The commit that collects changes.
-    open: u64,
+    pub open: u64,
     flights: VecDeque<Flight>,
     /// Blocks on their way to the device.
-    in_flight: u64,
+    pub in_flight: u64,
     /// The last commit that is on the device with all before it, and its last part.
-    completed: u64,
-    completed_part: u64,
-    durable: u64,
-    durable_part: u64,
+    pub completed: Reached,
+    pub durable: Reached,
     /// What the flush under way covers.
-    flush: Option<(u64, u64)>,
+    pub flush: Option<Reached>,
+    /// The last part that has changed something.
+    changed: u64,
     /// Blocks written since something became durable, and those of data since a checkpoint.
-    unverified: u64,
+    pub unverified: u64,
     pub since_checkpoint: u64,
     /// What the last part names, if this mount has written it.
     named: Option<Named>,
@@ -106,8 +108,9 @@ impl Log {
             position,
             mount,
             open: 1,
-            completed_part: part,
-            durable_part: part,
+            completed: Reached { part, witnessed: part, ..Reached::default() },
+            durable: Reached { part, witnessed: part, ..Reached::default() },
+            changed: part,
             since_checkpoint: self.since_checkpoint,
             ..Log::default()
         };
@@ -120,12 +123,17 @@ impl Log {
 
     /// The last commit that is durable.
     pub fn durable(&self) -> u64 {
-        self.durable
+        self.durable.commit
+    }
+
+    /// True if no durable part says that what was changed last is durable.
+    pub fn lacks_witness(&self) -> bool {
+        self.durable.witnessed < self.changed
     }
 
     /// The last commit that is on the device with all before it.
     pub fn completed(&self) -> u64 {
-        self.completed
+        self.completed.commit
     }
 
     /// Blocks on their way to the device.
@@ -140,12 +148,12 @@ impl Log {
 
     /// True if all parts up to a commit are on the device.
     pub fn has_completed(&self, commit: u64) -> bool {
-        commit <= self.completed
+        commit <= self.completed.commit
     }
 
     /// The last part that is on the device with all before it.
     pub fn completed_part(&self) -> u64 {
-        self.completed_part
+        self.completed.part
     }
 
     /// The content of a place that is on its way to the device.
@@ -161,7 +169,7 @@ impl Log {
     pub fn end_empty_commit(&mut self) {
         match self.flights.back_mut() {
             Some(last) => last.commit = self.open,
-            None => self.completed = self.open,
+            None => self.completed.commit = self.open,
         }
         self.open += 1;
     }
@@ -407,7 +415,7 @@ impl Lfs {
         second.is_some_and(|head| ways.contains(&self.geometry.start_of(head.next)))
     }
 
-    fn open_part(&mut self, index: usize) -> Draft {
+    pub(super) fn open_part(&mut self, index: usize) -> Draft {
         let head = &mut self.log.heads[index];
         if head.offset + 2 > self.geometry.segment {
             let full = std::mem::replace(&mut head.segment, head.next);
@@ -443,7 +451,7 @@ impl Lfs {
         ways
     }
 
-    fn send_part(&mut self, draft: Draft, ends: bool, cx: &mut Cx<'_>) {
+    pub(super) fn send_part(&mut self, draft: Draft, ends: bool, cx: &mut Cx<'_>) {
         let purpose = draft.purpose();
         let Draft { head, place, items, data, blocks, .. } = draft;
         let segment = self.log.heads[head].segment;
@@ -463,7 +471,7 @@ impl Lfs {
         let summary = Summary {
             sequence,
             link: self.log.position.link,
-            durable: self.log.durable_part,
+            durable: self.log.durable.part,
             mount: self.log.mount,
             ends,
             checkpoint: self.checkpoint.number(),
@@ -472,6 +480,9 @@ impl Lfs {
             before: self.log.named.take(),
         };
         self.log.named = Some(summary.items.iter().filter_map(|item| item.named()).collect());
+        if !summary.items.is_empty() {
+            self.log.changed = sequence;
+        }
         let (body, link): (_, Link) = summary.encode(self.id, place);
         self.log.position = Position { sequence, link, ways: summary.ways };
         self.counters.summaries += 1;
@@ -483,6 +494,7 @@ impl Lfs {
             sequence,
             commit: self.log.open,
             ends,
+            says: summary.durable,
             first: place + 1,
             data,
             blocks,
@@ -520,65 +532,17 @@ impl Lfs {
             && flight.done
         {
             if flight.ends {
-                debug_assert!(self.log.completed < flight.commit, "commits complete in order");
-                self.log.completed = flight.commit;
-                self.log.completed_part = flight.sequence;
+                let Reached { commit, witnessed, .. } = self.log.completed;
+                debug_assert!(commit < flight.commit, "commits complete in order");
+                self.log.completed = Reached {
+                    commit: flight.commit,
+                    part: flight.sequence,
+                    witnessed: witnessed.max(flight.says),
+                };
             }
             self.log.flights.pop_front();
         }
         self.completed(cx);
-    }
-
-    /// More of the log may be on the device than before.
-    fn completed(&mut self, cx: &mut Cx<'_>) {
-        if !self.volatile {
-            self.durable_up_to(self.log.completed, self.log.completed_part, cx);
-        }
-    }
-
-    fn durable_up_to(&mut self, commit: u64, part: u64, cx: &mut Cx<'_>) {
-        if commit <= self.log.durable {
-            return;
-        }
-        debug_assert!(commit <= self.log.completed, "durable before it was written");
-        debug_assert!(part >= self.log.durable_part, "the durable log grows");
-        self.log.durable = commit;
-        self.log.durable_part = part;
-        self.log.unverified = self.log.in_flight;
-        self.segments.stir();
-        self.requests.durable(commit, cx);
-    }
-
-    /// The device has flushed.
-    pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
-        let Some((commit, part)) = self.log.flush.take() else { return };
-        if let Some(hylog) = self.policy.hylog() {
-            hylog.meter.flush_ns += done.spent.total_ns();
-        }
-        self.requests.spend_on_waiters(&done.spent);
-        match done.outcome {
-            Ok(_) => self.durable_up_to(commit, part, cx),
-            Err(error) => self.fail_volume(error, cx),
-        }
-    }
-
-    /// Answers a request when everything acknowledged so far is durable.
-    pub(super) fn wait_durable(&mut self, request: usize, cx: &mut Cx<'_>) {
-        if let Some(hylog) = self.policy.hylog() {
-            hylog.force();
-        }
-        let nothing = !self.pool.has_changes() && !self.touched;
-        let needs = if nothing { self.log.open - 1 } else { self.log.open };
-        let durable = needs <= self.log.durable || self.requests.is_read_only();
-        if durable {
-            self.requests.part_done(request, cx);
-        } else if let Some(error) = self.requests.failed() {
-            // It was overwritten in place while something else failed: no flush will come.
-            self.requests.fail(request, error);
-            self.requests.part_done(request, cx);
-        } else {
-            self.requests.wait(request, needs);
-        }
     }
 
     /// Writes out and flushes what is wanted now.
@@ -602,9 +566,7 @@ impl Lfs {
             self.end_empty_commit(cx);
         }
         if self.volatile && self.log.flush.is_none() && self.wants_flush() {
-            debug_assert!(self.log.durable < self.log.open, "the open commit is not durable");
-            self.log.flush = Some((self.log.completed, self.log.completed_part));
-            cx.send(0, Io::flush(FLUSH));
+            self.begin_flush(cx);
         }
     }
 
@@ -629,21 +591,6 @@ impl Lfs {
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.left_empty += left_empty;
         }
-    }
-
-    /// True if nothing waits to be written out or flushed.
-    pub(super) fn is_all_durable(&self) -> bool {
-        self.pool.is_empty() && self.log.completed == self.log.durable
-    }
-
-    fn wants_flush(&self) -> bool {
-        let completed = self.log.completed;
-        completed > self.log.durable
-            && (self.short.commit
-                || self.short.flush
-                || self.log.unverified > UNVERIFIED_LIMIT
-                || self.checkpoint.phase() == Phase::Settle
-                || self.requests.any_waits(|&number| number <= completed))
     }
 
     /// When what waits must be written out at the latest.

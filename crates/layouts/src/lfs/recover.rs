@@ -5,6 +5,7 @@
 //! the others every block is compared with its checksum, and the first that is not whole ends the
 //! log. What holds is all commits before it.
 
+mod beyond;
 mod parts;
 mod rebuild;
 pub(in crate::lfs) mod repair;
@@ -409,40 +410,6 @@ impl Recovery<'_> {
                 (at..).zip(each).map(one).collect()
             }
         }
-    }
-
-    /// A part behind the end of the log that says that more was durable shows that the end is a
-    /// damaged summary: what follows it must not be lost silently. Where the next part may lie
-    /// must be readable, or it is unknown whether the log ends there: taken for its end, segments
-    /// that were given up behind it, and are written again, would be read as what they held.
-    fn look_beyond(&mut self, position: &Position, mount: u32) -> Result<(), LayoutError> {
-        if let Some(place) = self.lost {
-            return damaged(format!(
-                "device block {place}, where part {} of the log may lie, is unreadable",
-                position.sequence + 1
-            ));
-        }
-        for way in position.ways {
-            if !self.geometry.holds(way, 1) {
-                continue;
-            }
-            let segment = self.geometry.segment_of(way);
-            let end = self.geometry.start_of(segment) + self.geometry.segment;
-            let blocks = self.read_each(BlockNr::from(way), &vec![None; (end - way) as usize]);
-            for (place, block) in (way..).zip(blocks) {
-                let knows_more =
-                    |claims: &Claims| claims.mount >= mount && claims.durable > position.sequence;
-                let found = block.and_then(|block| summary(self.id, place, &block, knows_more));
-                let Some((summary, _)) = found else { continue };
-                return damaged(format!(
-                    "part {} of the log is unreadable, though part {} says that it was \
-                     durable",
-                    position.sequence + 1,
-                    summary.sequence
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// Fills the usage table.

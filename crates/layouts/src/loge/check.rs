@@ -15,10 +15,11 @@ pub(super) fn check(volume: &Loge, disk: &mut dyn Disk) -> Result<CheckReport, L
     if stored + free != pool {
         report.problems.push(format!("{stored} blocks are in use and {free} free, of {pool}"));
     }
-    if let Some(at) = volume.rebuilt_labels {
+    for &at in &volume.mended {
+        let what = if at < volume.areas.start() { "trim map" } else { "label" };
         let problem = format!(
-            "the label block at device block {at} is damaged; it is rebuilt from the record of the \
-             clean shutdown: serve the volume once, not --read-only, to write it anew"
+            "the {what} block at device block {at} is damaged; what it said is known for certain: \
+             serve the volume once, not --read-only, to write it anew"
         );
         report.damage(at, problem);
     }

@@ -6,15 +6,16 @@
 //! batch is a commit; elsewhere commits wait for a flush, a limit or a pause.
 
 use super::format::{RECORDS, Record, TRIMS_START};
-use super::parity::LabelParity;
-use super::table::Entry;
+use super::table::{Entry, LabelArea};
 use super::write::{Commands, labelled};
 use super::{Loge, META, RECORD};
 use crate::eager::commit::Batch;
+use bytes::Bytes;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, IoError, Label};
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::Work;
+use seekless_engine::units::BlockNr;
 
 impl Loge {
     /// True if a commit may begin. A sector of the trim map keeps two tombstones of each block: the
@@ -116,21 +117,54 @@ impl Loge {
         } else if !self.commits.is_durable() {
             self.commits.begin_flush(cx);
         } else {
-            self.record += 1;
-            let parity = self.labels.as_ref().and_then(LabelParity::of);
-            let record = self.record(true).encode_with(self.id, |block| {
-                parity.iter().for_each(|parity| parity.put(block));
-            });
+            let record = Record { clean: true, ..self.record_at_rest() };
+            let (at, record) = self.next_record(record);
             let record = Data::bytes(record);
-            let at = RECORDS[self.record as usize % RECORDS.len()];
             self.requests.write_shutdown_record(RECORD, at, record, cx);
         }
     }
 
-    /// What a record says now.
-    pub(super) fn record(&self, clean: bool) -> Record {
+    /// What a record says of a volume of which everything is durable.
+    pub(super) fn record_at_rest(&self) -> Record {
         let (stored, digest) = self.table.digest();
         let durable = self.next_stamp - 1;
-        Record { number: self.record, durable, clean, stored, digest }
+        Record { durable, at_rest: true, stored, digest, ..Record::default() }
+    }
+
+    /// The next record, and where it goes. One of a volume at rest has the parity of the labels.
+    pub(super) fn next_record(&mut self, record: Record) -> (BlockNr, Bytes) {
+        self.record += 1;
+        let labels = self.labels.as_ref().filter(|_| record.at_rest);
+        let parity = labels.and_then(LabelArea::parity);
+        let record = Record { number: self.record, ..record };
+        let block = record.encode_with(self.id, |block| {
+            parity.iter().for_each(|parity| parity.put(block));
+        });
+        (RECORDS[self.record as usize % RECORDS.len()], block)
+    }
+
+    /// Says on the device that everything is durable, once no client has waited for a while.
+    pub(super) fn advance_witness(&mut self, cx: &mut Cx<'_>) {
+        let can = self.requests.is_running()
+            && self.requests.failed().is_none()
+            && !self.requests.is_read_only();
+        let last = self.next_stamp - 1;
+        let open = !self.commits.is_durable() || self.recorded < last;
+        let wanted = can && open && !self.commits.is_serial() && self.labels.is_some();
+        let busy = self.commits.is_busy()
+            || self.commits.has_changes()
+            || self.relocation.is_active()
+            || !self.writes.is_empty();
+        if !self.witness.is_due(wanted, self.requests.idle_since(), cx.now) || busy {
+            return;
+        }
+        if !self.commits.is_durable() {
+            return self.commits.begin_flush(cx);
+        }
+        self.recorded = last;
+        let mut commands = Commands::default();
+        self.push_record(self.record_at_rest(), &mut commands);
+        let sent = commands.send(META, cx, labelled(self.areas.headers));
+        self.commits.begin(Batch::default(), last, sent);
     }
 }

@@ -39,6 +39,10 @@ const TOMB_BYTES: usize = 20;
 const TRIM_CRC_AT: usize = SECTOR_BYTES - 4;
 const RECORD_MAGIC: [u8; 8] = *b"SKLSLOGE";
 const RECORD_CRC_AT: usize = BLOCK_BYTES - 4;
+/// Byte of a record with flags: it has a parity, and nothing was on its way.
+pub(super) const FLAGS_AT: usize = 60;
+pub(super) const HAS_PARITY: u8 = 1;
+const AT_REST: u8 = 2;
 
 const _: () = assert!(LABEL_CRC_AT + 4 == LABEL_BYTES);
 const _: () = assert!(SECTOR_LABELS * LABEL_BYTES == SECTOR_BYTES);
@@ -249,8 +253,21 @@ pub fn trims_are_whole(id: Identity, number: u64, sector: &SectorBytes) -> bool 
         || sum_at(id, number, &sector[..TRIM_CRC_AT]) == le32(sector, TRIM_CRC_AT)
 }
 
+/// True if all that a sector of the trim map says is possible in a volume of `blocks` blocks with
+/// time stamps up to `latest`; `number` counts them from 0.
+pub fn trims_are_sound(number: u64, sector: &SectorBytes, blocks: u64, latest: u64) -> bool {
+    let first = number * SECTOR_TOMBS as u64;
+    let mut tombs =
+        (first..).zip(0..SECTOR_TOMBS).map(|(at, index)| (at, Tomb::get(sector, index)));
+    let sound = tombs.all(|(block, tomb)| match block < blocks {
+        true => tomb.is_sound(block, blocks) && tomb.stamp <= latest,
+        false => tomb == Tomb::default(),
+    });
+    sound && sector[SECTOR_TOMBS * TOMB_BYTES..TRIM_CRC_AT].iter().all(|&byte| byte == 0)
+}
+
 /// What a mount and a clean shutdown leave behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// One more for each record; of two the one with the higher number counts.
     pub number: u64,
@@ -258,6 +275,8 @@ pub struct Record {
     pub durable: u64,
     /// A clean shutdown: nothing was written since.
     pub clean: bool,
+    /// Nothing was on its way: `stored` and `digest` are of the transactions up to `durable`.
+    pub at_rest: bool,
     /// Number of stored blocks then, and the digest of where they lie.
     pub stored: u64,
     pub digest: u64,
@@ -279,6 +298,7 @@ impl Record {
         out[40..48].copy_from_slice(&self.stored.to_le_bytes());
         out[48..56].copy_from_slice(&self.digest.to_le_bytes());
         out[56..60].copy_from_slice(&u32::from(self.clean).to_le_bytes());
+        out[FLAGS_AT] = if self.at_rest { AT_REST } else { 0 };
         more(&mut out);
         let sum = id.sum(&out[..RECORD_CRC_AT]);
         out[RECORD_CRC_AT..].copy_from_slice(&sum.to_le_bytes());
@@ -297,6 +317,7 @@ impl Record {
             stored: le64(block, 40),
             digest: le64(block, 48),
             clean: le32(block, 56) != 0,
+            at_rest: block[FLAGS_AT] & AT_REST != 0,
         };
         (record.number < STAMP_LIMIT && record.durable < STAMP_LIMIT).then_some(record)
     }
@@ -341,7 +362,8 @@ mod tests {
             bad[at] ^= 1;
             assert!(!trims_are_whole(id(5), 3, &bad), "trim byte {at}");
         }
-        let record = Record { number: 4, durable: 12, clean: true, stored: 3, digest: 77 };
+        let record =
+            Record { number: 4, durable: 12, clean: true, at_rest: true, stored: 3, digest: 77 };
         let bytes = record.encode(id(5));
         assert_eq!(Record::decode(id(5), &bytes), Some(record));
         for at in 0..BLOCK_BYTES {

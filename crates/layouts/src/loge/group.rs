@@ -10,7 +10,7 @@
 //! or free blocks run out, with whatever commit comes next.
 
 use super::descriptor::{self, MOST_RUNS};
-use super::format::{DESCRIPTOR, RECORDS, Record, SCATTERED};
+use super::format::{DESCRIPTOR, Record, SCATTERED};
 use super::write::{Commands, Transaction};
 use super::{Loge, table};
 use crate::eager::Mapped;
@@ -120,12 +120,17 @@ impl Loge {
             return;
         }
         let durable = self.commits.noted();
-        self.record += 1;
+        let record = Record { durable, ..Record::default() };
+        self.push_record(record, commands);
+    }
+
+    /// Adds a record to the commands of the open commit. When that is durable, the descriptors of
+    /// transactions that the record calls durable are free.
+    pub(super) fn push_record(&mut self, record: Record, commands: &mut Commands) {
+        let durable = record.durable;
         self.descriptors.recorded_with = self.commits.open();
-        let record = Record { number: self.record, durable, clean: false, stored: 0, digest: 0 };
-        let at = RECORDS[self.record as usize % RECORDS.len()];
-        let record = Piece::block(Body::Bytes(record.encode(self.id)));
-        commands.push_map(at as u32, record, Label::default());
+        let (at, block) = self.next_record(record);
+        commands.push_map(at as u32, Piece::block(Body::Bytes(block)), Label::default());
         while let Some(&(stamp, place)) = self.descriptors.kept.front()
             && stamp <= durable
         {

@@ -1,6 +1,7 @@
 //! Making and mounting a volume: every label is read, and of several versions of a block the
 //! youngest one that holds counts.
 
+mod rebuild;
 pub(in crate::loge) mod repair;
 pub(in crate::loge) mod salvage;
 
@@ -17,7 +18,7 @@ use crate::eager::Mapped;
 use bytes::Bytes;
 use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
-use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::data::{Body, Data, Piece, SectorBytes};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Expected, Label as LabelBytes};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
@@ -82,7 +83,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         disk.write(at, Data::zeros(1))?;
     }
     disk.flush()?;
-    let record = Record { number: 0, durable: 0, clean: true, stored: 0, digest: 0 };
+    let record = Record { clean: true, at_rest: true, ..Record::default() };
     disk.write(RECORDS[0], Data::bytes(record.encode(options.identity())))?;
     let superblock = Superblock {
         layout: options.layout,
@@ -134,6 +135,16 @@ enum Member {
     Buried,
 }
 
+/// A label block that is damaged.
+#[derive(Debug)]
+struct LostLabels {
+    group: u64,
+    /// The first place of which the label is damaged.
+    place: u64,
+    /// What was read of it; nothing if it cannot be read.
+    bytes: Bytes,
+}
+
 /// What a scan has found.
 struct Scan<'d> {
     disk: &'d mut dyn Disk,
@@ -142,8 +153,15 @@ struct Scan<'d> {
     volume: Loge,
     steps: &'d mut RecoverySteps,
     record: Record,
-    /// What the record of a clean shutdown has of the label blocks.
+    /// What the record has of the label blocks; then what is left of it without those that were
+    /// read.
     parity: Option<LabelParity>,
+    /// A label block that is damaged.
+    lost: Option<LostLabels>,
+    /// Sectors of the trim map that are damaged.
+    damaged_trims: Vec<u64>,
+    /// The state is that of the record, which has a digest of it.
+    knows_digest: bool,
     /// Up to here every transaction is durable, going by what was read so far.
     durable: u64,
     greatest: u64,
@@ -169,8 +187,11 @@ pub(super) fn mount(
     let mut scan = Scan::new(disk, superblock, options, steps);
     scan.read_record()?;
     scan.read_labels()?;
-    scan.read_trims()?;
+    scan.read_trims();
+    scan.find_rest();
+    scan.rebuild_lost()?;
     scan.settle_young()?;
+    scan.prove()?;
     scan.take_places(options.arm);
     let path = if scan.record.clean { MountPath::Tail } else { MountPath::Scan };
     scan.steps.found(path, scan.accepted, scan.dropped.len() as u64);
@@ -210,8 +231,11 @@ impl<'d> Scan<'d> {
             areas,
             volume: Loge::empty(superblock, areas, options),
             steps,
-            record: Record { number: 0, durable: 0, clean: false, stored: 0, digest: 0 },
+            record: Record::default(),
             parity: None,
+            lost: None,
+            damaged_trims: Vec::new(),
+            knows_digest: false,
             durable: 0,
             greatest: 0,
             newest: vec![0; blocks as usize],
@@ -237,7 +261,8 @@ impl Scan<'_> {
             let newer = |record: &Record| found.is_none_or(|best| record.number > best.number);
             if let Some(record) = record.filter(newer) {
                 found = Some(record);
-                self.parity = LabelParity::decode(&data.to_bytes()).filter(|_| record.clean);
+                let rests = record.clean || record.at_rest;
+                self.parity = LabelParity::decode(&data.to_bytes()).filter(|_| rests);
             }
         }
         let Some(record) = found else {
@@ -273,8 +298,6 @@ impl Scan<'_> {
     }
 
     fn read_label_blocks(&mut self) -> Result<(), LayoutError> {
-        let mut others = self.parity.clone();
-        let mut lost = None;
         let mut next = self.areas.groups().start;
         // Holes have no labels.
         while let Some(group) = next_labels(self.disk, &self.areas, next) {
@@ -284,45 +307,22 @@ impl Scan<'_> {
             let (id, blocks) = (self.superblock.identity(), self.areas.blocks);
             let first = group * GROUP;
             let is_whole = |_, block: &Piece| labels_are_whole(id, blocks, first, block);
-            let found = self.disk.read_whole(at, 1, &is_whole);
-            let found = found.map_or(Err(at), |data| self.damaged_label(group, &data));
-            match found {
-                Ok(bytes) => {
-                    if let Some(others) = &mut others {
-                        others.add(&bytes);
-                    }
+            let (bytes, wrong) = match self.disk.read_whole(at, 1, &is_whole) {
+                Ok(data) => self.mend_labels(group, data.to_bytes()),
+                Err(_) => (Bytes::new(), Some(at)),
+            };
+            match (wrong, &mut self.parity) {
+                (None, parity) => {
+                    parity.iter_mut().for_each(|parity| parity.add(&bytes));
                     self.take_labels(group, &bytes)?;
                 }
-                Err(_) if others.is_some() && lost.is_none() => lost = Some(group),
-                Err(place) => return self.rot(place),
-            }
-        }
-        if let (Some(group), Some(parity)) = (lost, others) {
-            let bytes = parity.label_block(self.superblock.identity(), group);
-            let Ok(bytes) = self.damaged_label(group, &Data::bytes(bytes.into())) else {
-                return self.rot(self.areas.label_block(group));
-            };
-            self.take_labels(group, &bytes)?;
-            self.volume.rebuilt_labels = Some(self.areas.label_block(group));
-            if let Some(area) = &mut self.volume.labels {
-                area.mark(group);
+                (Some(place), Some(_)) if self.lost.is_none() => {
+                    self.lost = Some(LostLabels { group, place, bytes });
+                }
+                (Some(place), _) => return self.rot(place),
             }
         }
         Ok(())
-    }
-
-    /// The bytes of a label block, or the first place whose label is damaged.
-    fn damaged_label(&self, group: u64, data: &Data) -> Result<Bytes, u64> {
-        let bytes = data.to_bytes();
-        let (id, blocks) = (self.superblock.identity(), self.areas.blocks);
-        let is_damaged = |(place, label): &(u64, &LabelBytes)| {
-            let label = Label::decode(id, *place, *label, blocks);
-            label.is_err() || label != Ok(None) && !self.areas.is_pool(*place)
-        };
-        match (group * GROUP..).zip(label_bytes(&bytes)).find(is_damaged) {
-            Some((place, _)) => Err(place),
-            None => Ok(bytes),
-        }
     }
 
     fn take_labels(&mut self, group: u64, bytes: &[u8]) -> Result<(), LayoutError> {
@@ -366,33 +366,53 @@ impl Scan<'_> {
         }
     }
 
-    fn read_trims(&mut self) -> Result<(), LayoutError> {
+    fn read_trims(&mut self) {
         self.steps.begin("read trim map");
+        let mut damaged = Vec::new();
         let mut at = TRIMS_START;
         while let Some(start) = self.disk.next_data(at).filter(|&at| at < self.areas.start()) {
             let count = SCAN_BLOCKS.min(self.areas.start() - start);
             self.steps.read(count);
-            let id = self.superblock.identity();
-            let first = (start - TRIMS_START) * BLOCK_SECTORS;
-            let is_whole = |index: u32, block: &Piece| {
-                let first = first + u64::from(index) * BLOCK_SECTORS;
-                let bytes = block.to_bytes();
-                let mut sectors = (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0);
-                sectors.all(|(number, sector)| trims_are_whole(id, number, sector))
-            };
-            let Ok(data) = self.disk.read_whole(start, count as u32, &is_whole) else {
-                return damaged("the trim map is unreadable");
-            };
-            let bytes = data.to_bytes();
-            for (number, sector) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
-                if !trims_are_whole(id, number, sector) {
-                    return damaged(format!("sector {number} of the trim map is unreadable"));
+            if !self.read_trim_blocks(start, count as u32, &mut damaged) {
+                for at in start..start + count {
+                    if !self.read_trim_blocks(at, 1, &mut damaged) {
+                        let first = (at - TRIMS_START) * BLOCK_SECTORS;
+                        self.damaged_trims.extend(first..first + BLOCK_SECTORS);
+                    }
                 }
-                self.volume.trims.load(number as usize, sector);
             }
             at = start + count;
         }
-        Ok(())
+        for (number, sector) in damaged {
+            self.mend_trims(number, &sector);
+        }
+    }
+
+    /// Reads blocks of the trim map; sectors that are not whole are handed back. False if there is
+    /// one that cannot be read.
+    fn read_trim_blocks(
+        &mut self,
+        start: u64,
+        count: u32,
+        damaged: &mut Vec<(u64, SectorBytes)>,
+    ) -> bool {
+        let id = self.superblock.identity();
+        let first = (start - TRIMS_START) * BLOCK_SECTORS;
+        let is_whole = |index: u32, block: &Piece| {
+            let first = first + u64::from(index) * BLOCK_SECTORS;
+            let bytes = block.to_bytes();
+            let mut sectors = (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0);
+            sectors.all(|(number, sector)| trims_are_whole(id, number, sector))
+        };
+        let Ok(data) = self.disk.read_whole(start, count, &is_whole) else { return false };
+        let bytes = data.to_bytes();
+        for (number, sector) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
+            match trims_are_whole(id, number, sector) {
+                true => self.volume.trims.load(number as usize, sector),
+                false => damaged.push((number, *sector)),
+            }
+        }
+        true
     }
 
     /// All tombstones, with their blocks.
@@ -456,10 +476,6 @@ impl Scan<'_> {
                 };
                 self.version(block, stamp, entry);
             }
-        }
-        let (stored, digest) = self.volume.table.digest();
-        if self.record.clean && (stored, digest) != (self.record.stored, self.record.digest) {
-            return damaged("labels are missing, so some blocks cannot be found");
         }
         Ok(())
     }
@@ -557,10 +573,10 @@ impl Scan<'_> {
         }
         self.disk.flush()?;
         self.steps.begin("write record of this mount");
-        self.volume.record += 1;
-        let record = self.volume.record(false);
-        let at = RECORDS[record.number as usize % RECORDS.len()];
-        self.disk.write(at, Data::bytes(record.encode(self.superblock.identity())))?;
+        let record = self.volume.record_at_rest();
+        self.volume.recorded = record.durable;
+        let (at, record) = self.volume.next_record(record);
+        self.disk.write(at, Data::bytes(record))?;
         self.disk.flush()?;
         Ok(())
     }

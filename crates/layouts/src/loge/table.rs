@@ -5,6 +5,7 @@ use super::compact::Compact;
 use super::format::{
     Areas, GROUP, Label, SCATTERED, SECTOR_LABELS, SECTOR_TOMBS, TRIM_SLICE, Tomb, seal_trims,
 };
+use super::parity::LabelParity;
 use crate::eager::Mapped;
 use seekless_engine::checksum::Identity;
 use seekless_engine::checksum::mix;
@@ -31,11 +32,6 @@ impl Entry {
     pub fn new(place: u32, sum: u32) -> Entry {
         debug_assert!(place != 0);
         Entry(u64::from(sum) << 32 | u64::from(place))
-    }
-
-    /// Place in the lower half, checksum in the upper one.
-    pub fn bits(self) -> u64 {
-        self.0
     }
 }
 
@@ -118,6 +114,8 @@ impl Plain {
 #[derive(Clone)]
 pub struct Table {
     form: Form,
+    /// How many blocks are stored, and the exclusive or of a number for each of them.
+    digest: (u64, u64),
     /// For each place one more than the block that lies there, if a caller asks for it.
     owners: Option<Vec<u32>>,
 }
@@ -131,7 +129,7 @@ impl fmt::Debug for Table {
 impl Table {
     /// Nothing is stored.
     pub fn new(blocks: u64) -> Table {
-        Table { form: Form::Plain(Plain::new(blocks)), owners: None }
+        Table { form: Form::Plain(Plain::new(blocks)), digest: (0, 0), owners: None }
     }
 
     /// The same blocks at the same places in another form, of which nothing is stored yet.
@@ -197,6 +195,7 @@ impl Table {
             Form::Plain(plain) => plain.replace(at as usize, entry),
             Form::Compact(compact) => compact.replace(at, entry),
         };
+        self.digest = Self::changed(self.digest, at, old, entry);
         if let Some(owners) = &mut self.owners {
             let own = at as u32 + 1;
             if old.is_mapped() && owners[old.place() as usize] == own {
@@ -244,12 +243,17 @@ impl Table {
 
     /// How many blocks are stored, and a number that tells this table from others.
     pub fn digest(&self) -> (u64, u64) {
-        let (mut count, mut sum) = (0, 0);
-        self.each_stored(|block, Entry(entry)| {
-            count += 1;
-            sum ^= mix(entry ^ mix(block + 1));
-        });
-        (count, sum)
+        self.digest
+    }
+
+    /// What a digest becomes when a block is moved.
+    pub fn changed((count, sum): (u64, u64), at: BlockNr, old: Entry, new: Entry) -> (u64, u64) {
+        let share = |entry: Entry| match entry.is_mapped() {
+            true => mix(entry.0 ^ mix(at + 1)),
+            false => 0,
+        };
+        let count = count + u64::from(new.is_mapped()) - u64::from(old.is_mapped());
+        (count, sum ^ share(old) ^ share(new))
     }
 }
 
@@ -260,6 +264,7 @@ pub struct LabelArea {
     /// Sectors that were ever given a label.
     sectors: Rows<Arc<SectorBytes>>,
     dirty: BTreeSet<u32>,
+    parity: LabelParity,
 }
 
 impl fmt::Debug for LabelArea {
@@ -272,26 +277,40 @@ impl LabelArea {
     /// No label yet.
     pub fn new(areas: Areas) -> LabelArea {
         let sectors = Rows::new(areas.groups().end * BLOCK_SECTORS);
-        LabelArea { areas, sectors, dirty: BTreeSet::new() }
+        LabelArea { areas, sectors, dirty: BTreeSet::new(), parity: LabelParity::none() }
     }
 
     /// Gives a block another label.
     pub fn set(&mut self, place: u64, label: &LabelBytes) {
         let (sector, at) = (place as usize / SECTOR_LABELS, place as usize % SECTOR_LABELS);
         let sector = Arc::make_mut(self.sectors.entry(sector, no_labels));
-        sector[at * label.len()..][..label.len()].copy_from_slice(label);
+        let own = &mut sector.as_chunks_mut::<{ size_of::<LabelBytes>() }>().0[at];
+        let index = (place % GROUP) as usize;
+        self.parity.toggle(index, own);
+        self.parity.toggle(index, label);
+        *own = *label;
         self.dirty.insert((place / GROUP) as u32);
     }
 
     /// Takes the labels of a group over from its label block.
     pub fn load(&mut self, group: u64, bytes: &[u8]) {
-        debug_assert!(self.dirty.is_empty(), "labels are loaded before any changes");
         let first = group as usize * SECTORS;
+        debug_assert!((first..first + SECTORS).all(|one| self.sectors.get(one).is_none()));
         for (number, bytes) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
             if *bytes != [0; SECTOR_BYTES] {
                 *self.sectors.entry(number, no_labels) = Arc::new(*bytes);
             }
         }
+        self.parity.add(bytes);
+    }
+
+    /// The label of a block; zeros if it has none.
+    pub fn get(&self, place: u64) -> LabelBytes {
+        let sector = self.sectors.get(place as usize / SECTOR_LABELS);
+        let labels = sector.map(|sector| sector.as_chunks().0);
+        labels.map_or(LabelBytes::default(), |labels: &[LabelBytes]| {
+            labels[place as usize % SECTOR_LABELS]
+        })
     }
 
     /// The label block of a group is to be written anew.
@@ -299,16 +318,9 @@ impl LabelArea {
         self.dirty.insert(group as u32);
     }
 
-    /// True if some label block differs from what is on the device.
-    pub fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
-    }
-
-    /// All sectors with labels, each with its number in its label block.
-    pub fn written(&self) -> impl Iterator<Item = (usize, &SectorBytes)> {
-        let next = move |&last: &usize| self.sectors.next(last + 1);
-        std::iter::successors(self.sectors.next(0), next)
-            .filter_map(|number| Some((number % SECTORS, &**self.sectors.get(number)?)))
+    /// The parity of all label blocks, if they are on the device or on their way to it.
+    pub fn parity(&self) -> Option<&LabelParity> {
+        self.dirty.is_empty().then_some(&self.parity)
     }
 
     /// The label blocks that differ from what is on the device, now on their way to it.
@@ -403,6 +415,12 @@ impl TrimMap {
     /// Forgets the tombstones of a sector that is damaged.
     pub fn erase(&mut self, number: usize) {
         self.sectors.remove(number);
+        self.dirty.insert((number / SECTORS) as u32);
+    }
+
+    /// Takes a sector over that is damaged on the device.
+    pub fn mend(&mut self, number: usize, sector: &SectorBytes) {
+        self.load(number, sector);
         self.dirty.insert((number / SECTORS) as u32);
     }
 

@@ -33,6 +33,7 @@ mod seen;
 mod striped;
 mod support;
 
+mod at_rest;
 mod contract;
 mod damage_in_turn;
 mod damaged_images;

@@ -23,7 +23,7 @@ const CHEAP: [(&str, PlantedBug, u64, u64); 12] = [
     ("vlog", PlantedBug::RecoveryUnrecorded, 2, 3_253),
     ("loge", PlantedBug::PartialGroup, 3, 95_556),
     ("loge", PlantedBug::DescriptorFreedEarly, 3, 95_676),
-    ("loge", PlantedBug::CrcSums, 1, 42_790),
+    ("loge", PlantedBug::CrcSums, 3, 76_720),
     ("lfs", PlantedBug::CrcSums, 2, 59_080),
     (RAID5, PlantedBug::WrittenUnsettled, 3, 9_009),
     (RAID5, PlantedBug::ReplayedInTurn, 2, 43_293),

@@ -98,7 +98,7 @@ impl Scan<'_> {
         }
         self.disk.flush()?;
         let number = self.record.number + 1;
-        let record = Record { number, durable: stamp, clean: false, stored: 0, digest: 0 };
+        let record = Record { number, durable: stamp, ..Record::default() };
         let at = RECORDS[number as usize % RECORDS.len()];
         self.disk.write(at, Data::bytes(record.encode(id)))?;
         self.disk.flush()?;

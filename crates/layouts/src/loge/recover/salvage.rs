@@ -5,22 +5,22 @@
 //! one lost label is found by trying. A damaged sector of the trim map leaves the blocks in doubt
 //! that it has tombstones for and that are stored.
 
-use super::super::format::{GROUP, Record, SECTOR_TOMBS, TRIM_SLICE, TRIMS_START, trims_are_whole};
-use super::super::table::{Entry, Table};
+use super::super::format::{GROUP, SECTOR_TOMBS};
+use super::super::table::{Entry, LabelArea, Table, TrimMap};
 use super::{HEADERS, SCAN_BLOCKS, Scan, label_bytes};
 use crate::eager::Mapped;
 use crate::salvage::{Finder, Located, Stored};
-use seekless_engine::checksum::mix;
 use seekless_engine::disk::Disk;
 use seekless_engine::layout::{LayoutError, MountOptions, RecoverySteps};
 use seekless_engine::superblock::Superblock;
-use seekless_engine::units::{BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
+use seekless_engine::units::BlockNr;
 use std::collections::BTreeSet;
 
 /// A volume of which only what is certain is read.
 #[derive(Debug)]
 pub struct Salvage {
     table: Table,
+    trims: TrimMap,
     doubts_all: bool,
     doubtful: BTreeSet<BlockNr>,
     damage: Vec<String>,
@@ -68,28 +68,39 @@ impl Scan<'_> {
             self.forget_labels();
             self.salvage_labels(&mut damaged);
         }
-        self.salvage_trims(&mut damaged);
-        let settled = self.settle_young();
+        self.read_trims();
+        self.find_rest();
+        if self.rebuild_lost().is_err() {
+            self.forget_labels();
+            self.salvage_labels(&mut damaged);
+        }
+        damaged.trims.clone_from(&self.damaged_trims);
         damage.extend(damaged.sentences());
-        let (doubts_all, doubtful) = match damaged.is_none() {
-            true => {
-                let is_wrong = settled.is_err();
-                damage.extend(settled.err().map(|error| error.to_string()));
-                (is_wrong, BTreeSet::new())
+        let mut settled = self.settle_young();
+        if damaged.labels.is_empty() && settled.is_ok() {
+            settled = self.prove();
+            damaged.trims.clone_from(&self.damaged_trims);
+        }
+        let (doubts_all, doubtful) = match (damaged.is_none(), settled) {
+            (true, Ok(())) => (false, BTreeSet::new()),
+            (true, Err(error)) => {
+                damage.push(error.to_string());
+                (true, BTreeSet::new())
             }
-            false => self.doubts(&mut damaged),
+            (false, _) => self.doubts(&mut damaged),
         };
         let table = std::mem::replace(&mut self.volume.table, Table::new(0));
-        (Salvage { table, doubts_all, doubtful, damage }, damaged)
+        let trims = self.volume.trims.clone();
+        (Salvage { table, trims, doubts_all, doubtful, damage }, damaged)
     }
 
     /// Whether all blocks are in doubt, else which.
     fn doubts(&mut self, damaged: &mut Damaged) -> (bool, BTreeSet<BlockNr>) {
-        if self.record.clean && self.finds_digest(damaged) {
+        if self.knows_digest && self.finds_digest(damaged) {
             return (false, BTreeSet::new());
         }
         // A transaction may have been dropped since a tombstone of it is lost.
-        let judged = self.record.clean || self.dropped.is_empty();
+        let judged = self.knows_digest || self.dropped.is_empty();
         if !damaged.labels.is_empty() || !judged {
             return (true, BTreeSet::new());
         }
@@ -101,23 +112,17 @@ impl Scan<'_> {
 
     /// True if the table is that of the clean shutdown, perhaps after one label was found again.
     fn finds_digest(&mut self, damaged: &mut Damaged) -> bool {
-        let Record { stored, digest, .. } = self.record;
         let (count, found) = self.volume.table.digest();
-        if (count, found) == (stored, digest) {
+        if self.agrees((count, found)) {
             return true;
         }
         let [place] = damaged.labels[..] else { return false };
         let Ok(data) = self.disk.read(place, 1) else { return false };
         let sum = self.superblock.sums.of(&data.block(0));
         let entry = Entry::new(place as u32, sum);
-        let own = |block: u64, entry: Entry| mix(entry.bits() ^ mix(block + 1));
         for block in 0..self.areas.blocks {
             let before = self.volume.table.get(block);
-            let (mut count, mut sum) = (count + 1, found ^ own(block, entry));
-            if before.is_mapped() {
-                (count, sum) = (count - 1, sum ^ own(block, before));
-            }
-            if (count, sum) == (stored, digest) {
+            if self.agrees(Table::changed((count, found), block, before, entry)) {
                 self.volume.table.replace(block, entry);
                 damaged.found = Some((block, entry));
                 return true;
@@ -140,10 +145,11 @@ impl Scan<'_> {
                 damaged.labels.extend(places.filter(|&place| self.areas.is_pool(place)));
                 continue;
             };
+            let (bytes, _) = self.mend_labels(group, data.to_bytes());
             if let Some(area) = &mut self.volume.labels {
-                area.load(group, &data.to_bytes());
+                area.load(group, &bytes);
             }
-            for (place, label) in places.zip(label_bytes(&data.to_bytes())) {
+            for (place, label) in places.zip(label_bytes(&bytes)) {
                 if self.label(place, label).is_err() {
                     damaged.labels.push(place);
                 }
@@ -154,8 +160,10 @@ impl Scan<'_> {
     /// Begins anew, after a scan that was given up.
     fn forget_labels(&mut self) {
         self.volume.table = Table::new(self.areas.blocks);
+        self.volume.labels = (!self.areas.headers).then(|| LabelArea::new(self.areas));
         self.newest.fill(0);
         self.young.clear();
+        self.lost = None;
     }
 
     fn salvage_headers(&mut self, damaged: &mut Damaged) {
@@ -175,24 +183,6 @@ impl Scan<'_> {
                 }
             }
             at += count;
-        }
-    }
-
-    fn salvage_trims(&mut self, damaged: &mut Damaged) {
-        let id = self.superblock.identity();
-        for at in TRIMS_START..self.areas.start() {
-            let first = (at - TRIMS_START) * BLOCK_SECTORS;
-            let Ok(data) = self.disk.read(at, 1) else {
-                damaged.trims.extend(first..first + TRIM_SLICE / SECTOR_TOMBS as u64);
-                continue;
-            };
-            let bytes = data.to_bytes();
-            for (number, sector) in (first..).zip(bytes.as_chunks::<SECTOR_BYTES>().0) {
-                match trims_are_whole(id, number, sector) {
-                    true => self.volume.trims.load(number as usize, sector),
-                    false => damaged.trims.push(number),
-                }
-            }
         }
     }
 }
@@ -235,7 +225,9 @@ impl Finder for Salvage {
     }
 
     fn find_stale(&self, block: BlockNr) -> Located {
-        self.located(block)
+        // Where labels are missing, a block without one may have had one.
+        let is_found = self.table.get(block).is_mapped() || self.trims.get(block).stamp > 0;
+        if self.doubts_all && !is_found { Located::Lost } else { self.located(block) }
     }
 
     fn damage(&self) -> &[String] {
