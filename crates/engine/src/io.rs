@@ -424,7 +424,7 @@ pub enum IoError {
         count: u32,
     },
     /// The operating system failed the request.
-    #[error("the backing store failed: {}", std::io::Error::from_raw_os_error(*errno))]
+    #[error("the system says: {}", std::io::Error::from_raw_os_error(*errno))]
     Os {
         /// The value of `errno`.
         errno: i32,

@@ -57,9 +57,9 @@ pub(crate) struct Announcer {
     /// How many failed members have been announced.
     failed_members: usize,
     told: Vec<Told>,
-    /// Of each device below, and of clients.
+    /// Of each device below, and of clients, if they are told of.
     told_devices: Vec<ToldFaults>,
-    told_clients: ToldFaults,
+    told_clients: Option<ToldFaults>,
     /// The sum of the counts when they were looked at last.
     seen: u64,
     /// When something is to be said that was held back.
@@ -75,11 +75,16 @@ impl Announcer {
             failed_members: 0,
             told: Vec::new(),
             told_devices: Vec::new(),
-            told_clients: ToldFaults::default(),
+            told_clients: Some(ToldFaults::default()),
             seen: 0,
             due: None,
             scrub: None,
         }
+    }
+
+    /// The same for a file system, which says itself what fails of what it asks for.
+    pub(crate) fn of_files(images: &[Option<PathBuf>]) -> Announcer {
+        Announcer { told_clients: None, ..Announcer::new(images) }
     }
 
     /// When there is something to say though nothing happens.
@@ -171,7 +176,8 @@ impl Announcer {
                 tracing::warn!("{name}: {text}");
             }
         }
-        let news = self.told_clients.news(node.answered_faults(), now);
+        let Some(told) = &mut self.told_clients else { return };
+        let news = told.news(node.answered_faults(), now);
         self.hold_back(news.as_ref().err());
         if let Ok(Some(text)) = news {
             tracing::warn!("to clients: {text}; `seekless check` names all damage");

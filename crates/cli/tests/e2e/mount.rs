@@ -258,7 +258,7 @@ fn trees_of_files_survive_tar() {
     if !possible() {
         return;
     }
-    let disk = Disk::new("lfs", "1G", &["--bytes-per-inode", "8k"]);
+    let disk = Disk::new("lfs", "2G", &["--bytes-per-inode", "8k"]);
     let source = Tree::find_or_plant(disk.dir.path());
     let archive = disk.dir.path().join("tree.tar");
     succeed(command("tar").arg("-C").arg(&source.root).arg("-cf").arg(&archive).arg("."));

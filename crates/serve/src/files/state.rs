@@ -138,7 +138,7 @@ impl State {
             replies: Vec::new(),
             answered: Vec::new(),
             unread: Unread::default(),
-            announcer: Announcer::new(&served.images),
+            announcer: Announcer::of_files(&served.images),
             phase: Phase::Serving,
             ended: Ended::default(),
             meter: Meter::default(),

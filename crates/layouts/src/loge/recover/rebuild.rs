@@ -17,7 +17,7 @@ use seekless_engine::data::SectorBytes;
 use seekless_engine::io::Label as LabelBytes;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks of which it is in doubt whether they were trimmed, at most: one choice among so many
 /// agrees by chance with a digest of 64 bits in one of 2^32 cases.
@@ -145,12 +145,20 @@ impl Scan<'_> {
                 None => Ok(()),
             };
         }
-        let proved = match self.damaged_trims.is_empty() {
-            true => self.agrees(self.volume.table.digest()) || self.find_missing_labels(),
-            false => self.find_tombs(),
+        let sectors = self.damaged_trims.clone();
+        let proved = match sectors.is_empty() {
+            true => {
+                self.agrees(self.volume.table.digest())
+                    || self.find_missing_labels()
+                    || self.find_missing_tombs()
+            }
+            false => self.find_tombs(&sectors),
         };
-        match (proved, self.damaged_trims.first()) {
-            (true, _) => Ok(()),
+        match (proved, sectors.first()) {
+            (true, _) => {
+                self.damaged_trims.clear();
+                Ok(())
+            }
             (false, Some(number)) => {
                 damaged(format!("sector {number} of the trim map is unreadable"))
             }
@@ -158,16 +166,24 @@ impl Scan<'_> {
         }
     }
 
+    /// Finds the sector of the trim map that reads as zeros and had tombstones.
+    fn find_missing_tombs(&mut self) -> bool {
+        let written: BTreeSet<usize> = self.volume.trims.written().collect();
+        let all = 0..self.areas.blocks.div_ceil(SECTOR_TOMBS as u64);
+        let mut empty = all.filter(|&number| !written.contains(&(number as usize)));
+        empty.any(|number| self.find_tombs(&[number]))
+    }
+
     pub(super) fn agrees(&self, digest: (u64, u64)) -> bool {
         digest == (self.record.stored, self.record.digest)
     }
 
-    /// Finds the blocks that damaged sectors of the trim map had tombstones for: those without
-    /// which the digest is right.
-    fn find_tombs(&mut self) -> bool {
+    /// Finds the blocks that some sectors of the trim map had tombstones for: those without which
+    /// the digest is right.
+    fn find_tombs(&mut self, sectors: &[u64]) -> bool {
         let per_sector = SECTOR_TOMBS as u64;
         let blocks = |sector: &u64| sector * per_sector..(sector + 1) * per_sector;
-        let all = self.damaged_trims.iter().flat_map(blocks).filter(|&at| at < self.areas.blocks);
+        let all = sectors.iter().flat_map(blocks).filter(|&at| at < self.areas.blocks);
         let stored = all.map(|at| (at, self.volume.table.get(at)));
         let doubtful: Vec<_> = stored.filter(|(_, entry)| entry.is_mapped()).collect();
         if doubtful.len() > MOST_DOUBTFUL {
@@ -181,7 +197,7 @@ impl Scan<'_> {
         if stored.checked_sub(u64::from(chosen.count_ones())) != Some(self.record.stored) {
             return false;
         }
-        for number in std::mem::take(&mut self.damaged_trims) {
+        for &number in sectors {
             self.volume.trims.erase(number as usize);
             self.volume.mended.insert(TRIMS_START + number / BLOCK_SECTORS);
         }
