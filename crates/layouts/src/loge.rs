@@ -148,8 +148,8 @@ pub struct Loge {
     last_with_trims: u64,
     /// Number of the last record on the device.
     record: u64,
-    /// Every transaction up to this one is durable by what a record says.
-    recorded: u64,
+    /// It says that the volume is at rest.
+    at_rest: bool,
     witness: Witness,
     /// Blocks of labels and of the trim map that the mount has made whole.
     mended: BTreeSet<BlockNr>,
@@ -197,7 +197,7 @@ impl Loge {
             commits: Commits::new(options.volatile, FLUSH),
             last_with_trims: 0,
             record: 0,
-            recorded: 0,
+            at_rest: false,
             witness: Witness::default(),
             mended: BTreeSet::new(),
             reads: Reads::new(READ, superblock.sums),

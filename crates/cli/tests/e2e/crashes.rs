@@ -123,3 +123,35 @@ fn an_orderly_end_is_quick_to_mount(layout: &str) {
     client.read(1 << 20, &mut found).expect("read");
     assert!(found == bytes, "content differs");
 }
+
+/// One bit of what says where blocks are is wrong after a kill: right after the flush that looks
+/// like the end of what the crash has left, and is a doubt; after a rest it is damage, or has been
+/// written twice.
+#[test]
+fn a_rest_makes_damage_of_a_doubt() {
+    const DOUBT: &str = "doubt: 1 commit is not whole";
+    let rested = [("vlog", b"SKLSMAP1", 0, "stored blocks: 256"), ("lfs", b"SKLSSEG1", 3, "part ")];
+    for (layout, magic, code, said) in rested {
+        for (rest, code, said) in [(0, 0, DOUBT), (4, code, said)] {
+            let dir = temp_dir();
+            let image = create(dir.path(), layout, "16M");
+            let server = Server::image(&image);
+            let mut client = Client::connect(server.socket()).expect("connection");
+            client.write(0, &crate::harness::pattern(1, 1 << 20), false).expect("write");
+            client.flush().expect("flush");
+            std::thread::sleep(Duration::from_secs(rest));
+            server.kill();
+            check_is_clean(&image);
+            let mut damaged = std::fs::read(&image).expect("an image");
+            let begins = |at: &usize| damaged[at * BLOCK as usize..].starts_with(magic);
+            let all: Vec<usize> = (0..damaged.len() / BLOCK as usize).filter(begins).collect();
+            // What was written, and then its witness.
+            damaged[all[0] * BLOCK as usize + 40] ^= 1;
+            std::fs::write(&image, &damaged).expect("damage");
+            let check = run(crate::harness::seekless().arg("check").arg(&image));
+            assert_eq!(check.code(), code, "{layout}: {check:?}");
+            let all = format!("{}{}", check.out, check.err);
+            assert!(all.contains(said), "{layout}, {rest} s: {check:?}");
+        }
+    }
+}

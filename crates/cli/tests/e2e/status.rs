@@ -82,7 +82,10 @@ fn errors_are_counted() {
     let text = succeed(&mut status(&image));
     let damage: Vec<&str> = text.lines().filter(|line| line.contains("DAMAGE")).collect();
     assert_eq!(damage.len(), 2, "{text}");
-    assert!(damage[1].contains(&format!("1 requests to {} failed", image.display())), "{text}");
+    assert!(
+        damage[1].contains(&format!("requests to {} that failed: 1,", image.display())),
+        "{text}"
+    );
     let ended = server.stop();
     let name = format!("{}: 1 request failed: ", image.display());
     assert!(ended.err.contains(&name), "{}", ended.err);

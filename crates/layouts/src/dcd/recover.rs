@@ -380,10 +380,11 @@ pub(super) fn recover(
     }
     let dropped: Vec<&Header> = scan.records.range(last + 1..).map(|(_, header)| header).collect();
     let path = if end.clean { MountPath::Tail } else { MountPath::Scan };
-    steps.found(path, last.saturating_sub(scan.durable), dropped.len() as u64);
-    let headers = dropped.into_iter().map(|header| first_addr(header, &areas) - 1);
     // A later record in the place of a torn one may be torn itself, and make it whole.
     let torn = behind(&scan.torn, &log);
+    let count = (dropped.len() as u64).max(u64::from(!torn.is_empty()));
+    steps.found(path, last.saturating_sub(scan.durable), count);
+    let headers = dropped.into_iter().map(|header| first_addr(header, &areas) - 1);
     let dropped = headers.chain(suspects).chain(torn).collect();
     Ok(Recovered { log, dropped, unsettled: last > scan.durable })
 }

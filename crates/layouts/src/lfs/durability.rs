@@ -86,12 +86,8 @@ impl Lfs {
     /// Says on the device that the last commit is durable, once no client has waited for a while: a
     /// part without items, where there is room for it.
     pub(super) fn advance_witness(&mut self, cx: &mut Cx<'_>) {
-        let can = self.requests.is_running()
-            && self.requests.failed().is_none()
-            && !self.requests.is_read_only();
-        let open = !self.is_all_durable() || self.log.lacks_witness();
-        let wanted = self.volatile && can && open;
-        let due = self.witness.is_due(wanted, self.requests.idle_since(), cx.now);
+        let lacks = self.volatile && (!self.is_all_durable() || self.log.lacks_witness());
+        let due = self.witness.is_due(lacks, &self.requests, cx.now);
         let busy = !self.log.is_quiet()
             || self.cleaner.is_busy()
             || self.checkpoint.phase() != Phase::Idle

@@ -343,9 +343,10 @@ impl Recovery<'_> {
             ));
         }
         self.steps.count(parts.len() as u64, "parts");
+        let mut has_rest = false;
         if !record.clean {
             self.steps.begin("look behind the end of the log");
-            self.look_beyond(&position, mount)?;
+            has_rest = self.look_beyond(&position, mount)?;
         }
         self.steps.begin("verify young parts");
         let young = parts.iter().filter(|found| found.summary.sequence > durable);
@@ -362,7 +363,7 @@ impl Recovery<'_> {
                 followed.accepted += u64::from(!known);
             }
         }
-        followed.dropped = u64::from(holds < parts.len());
+        followed.dropped = u64::from(holds < parts.len() || has_rest);
         parts.truncate(holds);
         followed.parts = parts;
         Ok(followed)

@@ -20,9 +20,17 @@ use seekless_engine::units::BlockNr;
 impl Loge {
     /// True if a commit may begin. A sector of the trim map keeps two tombstones of each block: the
     /// last one and the one before, which a recovery believes. Were it written again before the
-    /// last one is durable, a recovery would believe a transaction that may not hold.
+    /// last one is durable, a recovery would believe a transaction that may not hold. And what
+    /// follows a record of a volume at rest comes with another record, for which that must be
+    /// durable.
     pub(super) fn may_commit(&self) -> bool {
-        !self.trims.is_dirty() || self.last_with_trims <= self.commits.durable()
+        let tombs = !self.trims.is_dirty() || self.last_with_trims <= self.commits.durable();
+        tombs && (!self.at_rest || self.last_record_is_durable())
+    }
+
+    /// True on devices where a record says that the volume is at rest.
+    pub(super) fn may_rest(&self) -> bool {
+        !self.commits.is_serial() && self.labels.is_some()
     }
 
     /// Writes all labels and tombstones that changed, behind the data in `commands`.
@@ -143,28 +151,25 @@ impl Loge {
         (RECORDS[self.record as usize % RECORDS.len()], block)
     }
 
-    /// Says on the device that everything is durable, once no client has waited for a while.
+    /// Says on the device that everything is durable, once no client has waited for a while. The
+    /// next commit says in turn that the volume rests no longer.
     pub(super) fn advance_witness(&mut self, cx: &mut Cx<'_>) {
-        let can = self.requests.is_running()
-            && self.requests.failed().is_none()
-            && !self.requests.is_read_only();
-        let last = self.next_stamp - 1;
-        let open = !self.commits.is_durable() || self.recorded < last;
-        let wanted = can && open && !self.commits.is_serial() && self.labels.is_some();
+        let lacks = self.may_rest() && !(self.at_rest && self.commits.is_durable());
         let busy = self.commits.is_busy()
             || self.commits.has_changes()
             || self.relocation.is_active()
             || !self.writes.is_empty();
-        if !self.witness.is_due(wanted, self.requests.idle_since(), cx.now) || busy {
+        if !self.witness.is_due(lacks, &self.requests, cx.now) || busy {
             return;
         }
         if !self.commits.is_durable() {
             return self.commits.begin_flush(cx);
         }
-        self.recorded = last;
+        self.at_rest = true;
+        let record = self.record_at_rest();
         let mut commands = Commands::default();
-        self.push_record(self.record_at_rest(), &mut commands);
+        self.push_record(record, &mut commands);
         let sent = commands.send(META, cx, labelled(self.areas.headers));
-        self.commits.begin(Batch::default(), last, sent);
+        self.commits.begin(Batch::default(), record.durable, sent);
     }
 }

@@ -103,22 +103,29 @@ impl Loge {
         kept.insert(at, (stamp, place));
     }
 
-    /// True if a record would free descriptors, and may be written: the one before is durable, so
-    /// a crash tears one of the two at most.
+    /// True if the last record is durable, so that another one may be written: a crash tears one of
+    /// the two at most.
+    pub(super) fn last_record_is_durable(&self) -> bool {
+        self.descriptors.recorded_with <= self.commits.durable()
+    }
+
+    /// True if a record would free descriptors, and may be written.
     pub(super) fn record_would_free(&self) -> bool {
         let oldest = self.descriptors.kept.front();
         oldest.is_some_and(|&(stamp, _)| stamp <= self.commits.noted())
-            && self.descriptors.recorded_with <= self.commits.durable()
+            && self.last_record_is_durable()
     }
 
-    /// Adds a record to the commands of the open commit if one is wanted: when that commit is
-    /// durable, descriptors are free.
+    /// Adds a record to the commands of the open commit if one is wanted: where the last one says
+    /// that the volume is at rest, or, when that commit is durable, descriptors are free.
     pub(super) fn record_if_wanted(&mut self, commands: &mut Commands) {
         let many = (self.slack / 16).clamp(1, MOST_DESCRIPTORS);
         let wanted = self.descriptors.len() > many || self.commits.is_stuck();
-        if !wanted || !self.record_would_free() {
+        let rested = std::mem::take(&mut self.at_rest);
+        if !rested && !(wanted && self.record_would_free()) {
             return;
         }
+        debug_assert!(self.last_record_is_durable(), "a crash may tear both records");
         let durable = self.commits.noted();
         let record = Record { durable, ..Record::default() };
         self.push_record(record, commands);

@@ -141,8 +141,6 @@ struct LostLabels {
     group: u64,
     /// The first place of which the label is damaged.
     place: u64,
-    /// What was read of it; nothing if it cannot be read.
-    bytes: Bytes,
 }
 
 /// What a scan has found.
@@ -317,7 +315,7 @@ impl Scan<'_> {
                     self.take_labels(group, &bytes)?;
                 }
                 (Some(place), Some(_)) if self.lost.is_none() => {
-                    self.lost = Some(LostLabels { group, place, bytes });
+                    self.lost = Some(LostLabels { group, place });
                 }
                 (Some(place), _) => return self.rot(place),
             }
@@ -574,7 +572,8 @@ impl Scan<'_> {
         self.disk.flush()?;
         self.steps.begin("write record of this mount");
         let record = self.volume.record_at_rest();
-        self.volume.recorded = record.durable;
+        self.volume.at_rest = self.volume.may_rest();
+        let record = Record { at_rest: self.volume.at_rest, ..record };
         let (at, record) = self.volume.next_record(record);
         self.disk.write(at, Data::bytes(record))?;
         self.disk.flush()?;

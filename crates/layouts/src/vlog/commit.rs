@@ -149,12 +149,9 @@ impl Vlog {
 
     /// Says on the device that the last commit is durable, once no client has waited for a while.
     pub(super) fn advance_witness(&mut self, cx: &mut Cx<'_>) {
-        let can = self.requests.is_running()
-            && self.requests.failed().is_none()
-            && !self.requests.is_read_only();
         let open = !self.commits.is_durable() || self.commits.noted() < self.last_with_changes;
-        let wanted = can && open && !self.commits.is_serial();
-        let due = self.witness.is_due(wanted, self.requests.idle_since(), cx.now);
+        let lacks = open && !self.commits.is_serial();
+        let due = self.witness.is_due(lacks, &self.requests, cx.now);
         if !due || self.commits.is_busy() || self.commits.has_changes() {
             return;
         }

@@ -111,7 +111,9 @@ pub(super) fn mount(
         Some(found) => (MountPath::Tail, found),
         None => (MountPath::Scan, recovery.scan(tail.as_ref())?),
     };
-    recovery.steps.found(path, found.accepted, found.dropped);
+    // What is torn belongs to a commit that does not hold, if not to one of those.
+    let dropped = found.dropped.max(u64::from(!recovery.torn.is_empty()));
+    recovery.steps.found(path, found.accepted, dropped);
     let mut volume = Vlog::empty(superblock, options);
     recovery.load(&mut volume, &found)?;
     recovery.look_past_unreadable(&volume, options)?;

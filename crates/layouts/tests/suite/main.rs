@@ -32,6 +32,8 @@ mod seen;
 #[path = "support/striped.rs"]
 mod striped;
 mod support;
+#[path = "support/worked.rs"]
+mod worked;
 
 mod at_rest;
 mod contract;

@@ -2,14 +2,11 @@
 //! is certain, and never anything old or wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use crate::support::Shared;
+use crate::worked::Worked;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::{Cells, Medium};
-use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
-use seekless_engine::io::Io;
-use seekless_engine::layout::{FormatOptions, MountOptions};
-use seekless_engine::node::Node;
+use seekless_engine::layout::MountOptions;
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_engine::rng::Rng;
 use seekless_layouts::Kind;
@@ -22,45 +19,19 @@ const VOLUME: u64 = 2500;
 const DEVICE: u64 = 4000;
 const MAGIC: &[u8] = b"SKLSMAP1";
 
-/// A volume with many versions of blocks, trimmed and never written ones, and what it holds.
-struct Worked {
+/// What a device holds of a volume, and what the volume holds.
+struct Device {
     cells: Cells,
     content: Vec<Data>,
 }
 
-fn worked(seed: u64, is_clean: bool) -> Worked {
-    let mut cells = Cells::new(DEVICE);
-    let format = FormatOptions::new(Kind::VLOG, VOLUME, 7);
-    seekless_layouts::format(&mut MediumDisk(&mut cells), &format).unwrap();
-    let medium = Shared::new(cells);
-    let options = MountOptions { volatile: true, ..MountOptions::default() };
-    let mounted = seekless_layouts::mount(&mut MediumDisk(&mut medium.clone()), &options).unwrap();
-    let mut node = Node::new(mounted.0, vec![Box::new(Ram::volatile(Box::new(medium.clone())))], 1);
-    let mut rng = Rng::stream(seed, "salvage");
-    let mut content = vec![Data::zeros(1); VOLUME as usize];
-    let now = &mut 0;
-    for version in 1..400 {
-        let at = rng.below(VOLUME);
-        let io = match rng.below(8) {
-            0 => {
-                content[at as usize] = Data::zeros(1);
-                Io::trim(0, at, 1)
-            }
-            _ => {
-                content[at as usize] = Data::stamp(1, at, version);
-                Io::write(0, at, content[at as usize].clone())
-            }
-        };
-        node.run(now, io).unwrap();
-        if rng.below(6) == 0 {
-            node.run(now, Io::flush(0)).unwrap();
-        }
-    }
-    node.run(now, Io::flush(0)).unwrap();
+fn worked(seed: u64, is_clean: bool) -> Device {
+    let mut worked = Worked::new(Kind::VLOG, VOLUME, DEVICE);
+    worked.work(&mut Rng::stream(seed, "salvage"), 400);
     if is_clean {
-        node.finish(now);
+        worked.finish();
     }
-    Worked { cells: medium.with(|cells| cells.clone()), content }
+    Device { cells: worked.cells(), content: worked.content }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +82,7 @@ const HOWS: [How; 5] = [How::Flip(0), How::Flip(100), How::Flip(2000), How::Zero
 
 /// Strikes each map block in turn. Returns how many strikes lost a slice, and how many none.
 fn strike_each(seed: u64) -> (u32, u32) {
-    let Worked { mut cells, content } = worked(seed, true);
+    let Device { mut cells, content } = worked(seed, true);
     assert_eq!(lost(&mut cells, &content), BTreeSet::new(), "undamaged");
     let mut lost_slices = BTreeSet::new();
     let mut counts = (0, 0);
@@ -160,7 +131,7 @@ fn old_versions_in_place_of_lost_ones_are_noticed() {
 fn what_is_read_after_damage_to_several_blocks_is_right() {
     let mut rng = Rng::stream(5, "strikes");
     for seed in 0..40 {
-        let Worked { mut cells, content } = worked(seed, true);
+        let Device { mut cells, content } = worked(seed, true);
         let places = map_blocks(&mut cells);
         for count in [2, 3, 9] {
             let mut struck = cells.clone();
@@ -179,7 +150,7 @@ fn what_is_read_after_damage_to_several_blocks_is_right() {
 
 #[test]
 fn stale_content_is_read_only_if_allowed() {
-    let Worked { mut cells, content } = worked(1, true);
+    let Device { mut cells, content } = worked(1, true);
     let at = map_blocks(&mut cells).into_iter().find(|&at| {
         let mut struck = cells.clone();
         strike(&mut struck, at, How::Flip(700));
@@ -201,7 +172,7 @@ fn stale_content_is_read_only_if_allowed() {
 fn after_a_crash_nothing_old_is_read_where_a_mount_refuses() {
     let (mut refused, mut all_lost) = (0, 0);
     for seed in 0..6 {
-        let Worked { mut cells, content } = worked(seed, false);
+        let Device { mut cells, content } = worked(seed, false);
         assert_eq!(lost(&mut cells, &content), BTreeSet::new(), "undamaged");
         for at in map_blocks(&mut cells) {
             for how in HOWS {

@@ -29,12 +29,8 @@ pub fn text(report: &Report) -> String {
         line(&mut out, "WARNING", &text);
     }
     line(&mut out, "below", &below(report));
-    for (what, faults) in faults(report) {
-        line(
-            &mut out,
-            "DAMAGE",
-            &format!("{} {what} failed, the last one: {}", faults.0, faults.1),
-        );
+    for text in faults(report) {
+        line(&mut out, "DAMAGE", &text);
     }
     for (name, text) in layout(report) {
         line(&mut out, name, &text);
@@ -97,18 +93,18 @@ fn requests(report: &Report) -> String {
     out
 }
 
-/// What failed, and of what: how often, and why the last time.
-fn faults(report: &Report) -> Vec<(String, (u64, &str))> {
-    fn of(what: String, faults: &FaultsReport) -> Option<(String, (u64, &str))> {
-        let last = faults.last.as_deref()?;
-        Some((what, (faults.count, last)))
-    }
+/// Which requests failed, how often, and why the last time.
+fn faults(report: &Report) -> Vec<String> {
+    let of = |what: &str, faults: &FaultsReport| {
+        let last = faults.last.as_ref()?;
+        Some(format!("requests {what} that failed: {}, the last one: {last}", faults.count))
+    };
     let devices = report.devices.iter().filter(|_| report.members.is_empty());
     let devices = devices.filter_map(|one| {
-        let image = one.image.as_ref().map(|image| format!(" to {}", image.display()));
-        of(format!("requests{}", image.unwrap_or_default()), &one.faults)
+        let image = one.image.as_ref().map(|image| image.display().to_string());
+        of(&format!("to {}", image.as_deref().unwrap_or("the device")), &one.faults)
     });
-    of("requests of clients".to_owned(), &report.faults).into_iter().chain(devices).collect()
+    of("of clients", &report.faults).into_iter().chain(devices).collect()
 }
 
 /// What went to the devices.

@@ -1,6 +1,6 @@
 //! Whether the log has come to its end, or a summary that is damaged cuts it short.
 
-use super::super::format::{Claims, Position};
+use super::super::format::{Claims, Position, looks_like_ours};
 use super::{Found, Recovery, damaged, summary};
 use seekless_engine::data::Piece;
 use seekless_engine::layout::LayoutError;
@@ -14,12 +14,13 @@ impl Recovery<'_> {
     /// A part behind the end of the log that says that more was durable shows that the end is a
     /// damaged summary: what follows it must not be lost silently. Where the next part may lie
     /// must be readable, or it is unknown whether the log ends there: taken for its end, segments
-    /// that were given up behind it, and are written again, would be read as what they held.
+    /// that were given up behind it, and are written again, would be read as what they held. True
+    /// if there is something behind it that does not hold.
     pub(super) fn look_beyond(
         &mut self,
         position: &Position,
         mount: u32,
-    ) -> Result<(), LayoutError> {
+    ) -> Result<bool, LayoutError> {
         let next = position.sequence + 1;
         if let Some(place) = self.lost {
             return damaged(format!(
@@ -37,7 +38,20 @@ impl Recovery<'_> {
             // It may have been written before the one that is missing was durable.
             from = Position { sequence: summary.sequence, link, ways: summary.ways };
         }
-        Ok(())
+        Ok(from.sequence > position.sequence || self.ends_torn(position))
+    }
+
+    /// True if a block where the next part may begin starts as a summary and is none.
+    fn ends_torn(&mut self, position: &Position) -> bool {
+        let (geometry, id) = (self.geometry, self.id);
+        let mut inside = position.ways.into_iter().filter(|&way| geometry.holds(way, 1));
+        inside.any(|way| {
+            let blocks = self.read_each(BlockNr::from(way), &[None]);
+            blocks.iter().flatten().any(|block| {
+                looks_like_ours(id, &block.to_bytes())
+                    && summary(id, way, block, |_| true).is_none()
+            })
+        })
     }
 
     /// A part behind a position, though the next one is not there.
@@ -71,12 +85,14 @@ impl Recovery<'_> {
     /// any of the segments behind it that were free.
     fn part_far_behind(&mut self, way: u32, position: &Position, mount: u32) -> Option<Found> {
         let segment = self.geometry.segment_of(way);
-        let first = self.geometry.start_of(segment);
-        let end = BlockNr::from(first) + u64::from(self.geometry.segment);
-        let is_hole = self.disk.next_data(BlockNr::from(first)).is_none_or(|at| at >= end);
-        let begins = self.read_each(BlockNr::from(first), &[None]);
-        let is_summary = |block: &Piece| summary(self.id, first, block, |_| true).is_some();
-        if way != first || is_hole || begins.iter().flatten().any(is_summary) {
+        if way != self.geometry.start_of(segment) {
+            return None;
+        }
+        let end = BlockNr::from(way) + u64::from(self.geometry.segment);
+        let is_hole = self.disk.next_data(BlockNr::from(way)).is_none_or(|at| at >= end);
+        let begins = if is_hole { Vec::new() } else { self.read_each(BlockNr::from(way), &[None]) };
+        let is_summary = |block: &Piece| summary(self.id, way, block, |_| true).is_some();
+        if is_hole || begins.iter().flatten().any(is_summary) {
             return None;
         }
         let count = self.geometry.segments() as u32;

@@ -28,7 +28,7 @@ const STAMP_SLACK: u64 = 1 << 24;
 
 impl Scan<'_> {
     /// Finds out whether the state is that of the record: a clean shutdown, or a volume at rest to
-    /// which nothing has been written since.
+    /// which nothing has been written since. What was flushed since has taken the record along.
     pub(super) fn find_rest(&mut self) {
         let durable = self.record.durable;
         let is_old = |tombs: Vec<(u64, Tomb)>| tombs.iter().all(|(_, tomb)| tomb.stamp <= durable);
@@ -38,12 +38,8 @@ impl Scan<'_> {
 
     /// Takes the labels of the label block over that is damaged.
     pub(super) fn rebuild_lost(&mut self) -> Result<(), LayoutError> {
-        let Some(LostLabels { group, place, bytes }) = self.lost.take() else { return Ok(()) };
-        let is_young = |label: &Label| label.stamp > self.record.durable;
-        let known = (group * GROUP..).zip(label_bytes(&bytes));
-        let young =
-            known.filter_map(|(place, label)| self.decode(place, label)).any(|one| is_young(&one));
-        let Some(parity) = self.parity.take().filter(|_| self.knows_digest && !young) else {
+        let Some(LostLabels { group, place }) = self.lost.take() else { return Ok(()) };
+        let Some(parity) = self.parity.take().filter(|_| self.knows_digest) else {
             return self.rot(place);
         };
         let bytes = parity.label_block(self.superblock.identity(), group);
@@ -81,22 +77,27 @@ impl Scan<'_> {
     /// The bytes of a label block, with labels mended of which a byte is wrong; and the first place
     /// of which the label is damaged beyond that.
     pub(super) fn mend_labels(&mut self, group: u64, bytes: Bytes) -> (Bytes, Option<u64>) {
+        let first = group * GROUP;
+        let is_damaged = |&(place, label): &(u64, &LabelBytes)| !self.is_label(place, label);
+        let all = (first..).zip(label_bytes(&bytes));
+        let damaged: Vec<u64> = all.filter(is_damaged).map(|(place, _)| place).collect();
+        if damaged.is_empty() {
+            return (bytes, None);
+        }
         let mut out = bytes.to_vec();
-        let (mut mended, mut wrong) = (false, None);
-        let labels = out.as_chunks_mut::<{ size_of::<LabelBytes>() }>().0;
-        for (place, label) in (group * GROUP..).zip(labels) {
-            if self.is_label(place, label) {
-                continue;
-            }
+        let mut wrong = None;
+        for place in damaged {
+            let labels = out.as_chunks_mut::<{ size_of::<LabelBytes>() }>().0;
+            let label = &mut labels[(place - first) as usize];
             match self.mend_label(place, label) {
-                Some(whole) => (*label, mended) = (whole, true),
+                Some(whole) => {
+                    *label = whole;
+                    self.mended_labels(group);
+                }
                 None => wrong = wrong.or(Some(place)),
             }
         }
-        if mended {
-            self.mended_labels(group);
-        }
-        (if mended { out.into() } else { bytes }, wrong)
+        (out.into(), wrong)
     }
 
     /// The label of which one byte is wrong, if its place has the content that it then names.

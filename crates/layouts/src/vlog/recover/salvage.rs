@@ -65,7 +65,7 @@ pub fn open(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Salvage, Lay
         salvage.found.insert(one.header.slice);
     }
     recovery.unreadable.retain(|place| !named.contains(place));
-    let whole: BTreeSet<u32> = all.iter().map(|found| found.place).collect();
+    let whole = all.iter().map(|found| (found.place, found.header.sequence)).collect();
     match lost_slices(&survey, count, &recovery, &whole) {
         Some(lost) => salvage.lost.extend(lost),
         None => salvage.lost = (0..count).collect(),
@@ -111,12 +111,12 @@ impl Recovery<'_> {
 }
 
 /// The slices whose newest map block is none of those found; `None` if that is not certain. `whole`
-/// are the places of all whole map blocks.
+/// has the places of all whole map blocks, with their sequence numbers.
 fn lost_slices(
     survey: &Survey,
     count: SliceNr,
     recovery: &Recovery<'_>,
-    whole: &BTreeSet<u32>,
+    whole: &BTreeMap<u32, u64>,
 ) -> Option<BTreeSet<SliceNr>> {
     let off = digest(&survey.live) ^ survey.expected?;
     let is_clean = survey.root.is_some();
@@ -154,10 +154,11 @@ fn several_lost(
     vain: &BTreeMap<u64, u32>,
     found: &BTreeMap<SliceNr, u64>,
     count: SliceNr,
-    whole: &BTreeSet<u32>,
+    whole: &BTreeMap<u32, u64>,
 ) -> Option<BTreeSet<SliceNr>> {
-    // What was in a place that has another map block was given up.
-    let (&youngest, _) = vain.iter().rev().find(|(_, place)| !whole.contains(place))?;
+    // What was in a place that has a younger map block was given up.
+    let is_given_up = |sequence: &u64, place| whole.get(place).is_some_and(|own| own > sequence);
+    let (&youngest, _) = vain.iter().rev().find(|(number, place)| !is_given_up(number, place))?;
     let is_older = |slice: &SliceNr| found.get(slice).is_none_or(|&own| own < youngest);
     Some((0..count).filter(is_older).collect())
 }
