@@ -53,6 +53,8 @@ pub struct Plan {
     pub rotten: Vec<Blocks>,
     /// The write with this number fails with [`IoError::Media`].
     pub failing_write: Option<u64>,
+    /// The first block of the write that fails cannot be written from then on.
+    pub failing_sticks: bool,
     /// After so many writes the device is dead: all further writes and flushes fail with
     /// [`IoError::Media`].
     pub dead_after_writes: Option<u64>,
@@ -125,8 +127,10 @@ impl Injector {
         self.flushes
     }
 
-    /// After `more` further writes one fails.
-    pub fn fail_write_after(&mut self, more: u64) {
+    /// After `more` further writes one fails; `sticks` says that its first block cannot be written
+    /// from then on.
+    pub fn fail_write_after(&mut self, more: u64, sticks: bool) {
+        self.plan.failing_sticks = sticks;
         self.plan.failing_write = Some(self.writes.saturating_add(more).saturating_add(1));
     }
 
@@ -152,6 +156,9 @@ impl Injector {
         let unwritable = first_in(&self.plan.unwritable, at, count);
         let dead = self.plan.dead_after_writes.is_some_and(|last| self.writes > last);
         let failing = (dead || self.plan.failing_write == Some(self.writes)).then_some(at);
+        if let Some(block) = failing.filter(|_| self.plan.failing_sticks) {
+            self.plan.unwritable.push(Blocks::one(block));
+        }
         if let Some(block) = unwritable.or(failing) {
             self.counts.failed_writes += 1;
             return Some(Err(IoError::Media { block }));
@@ -240,7 +247,7 @@ mod tests {
     fn points_count_from_when_they_are_set() {
         let mut faults = Injector::default();
         assert_eq!(faults.write(0, 1), None);
-        faults.fail_write_after(1);
+        faults.fail_write_after(1, false);
         faults.fail_flush_after(0);
         assert_eq!(faults.write(1, 1), None);
         assert_eq!(faults.write(2, 1), Some(Err(IoError::Media { block: 2 })));

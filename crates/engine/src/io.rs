@@ -443,6 +443,14 @@ pub enum IoError {
     PowerOff,
 }
 
+impl IoError {
+    /// True if the device is there and only this place of it is bad, as far as the error tells:
+    /// Linux reports `EIO`, or `ENODATA` for an error of the medium itself.
+    pub fn is_of_the_medium(self) -> bool {
+        matches!(self, IoError::Media { .. } | IoError::Os { errno: 5 | 61 })
+    }
+}
+
 /// A rule of zones that are written in order, by the name that the standards ZBC and ZAC give to
 /// its violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

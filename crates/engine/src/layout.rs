@@ -30,6 +30,9 @@ pub struct Promises {
     pub checked: bool,
     /// On a device that keeps completed writes, an acknowledged write is durable without a flush.
     pub immediate: bool,
+    /// On a device with a volatile cache, data that the medium refuses to take at one place is
+    /// written to another one.
+    pub elsewhere: bool,
 }
 
 /// How to make a volume.

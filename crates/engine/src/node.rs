@@ -363,6 +363,11 @@ impl Node {
         }
     }
 
+    /// True if nothing is in flight: neither requests nor commands.
+    pub fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.unanswered.iter().all(|&commands| commands == 0)
+    }
+
     /// When to settle again though no request arrives: the next device event or deadline.
     pub fn next_event(&self) -> Option<Time> {
         let devices = self.devices.iter().filter_map(|device| device.next_event()).min();

@@ -42,6 +42,7 @@ planted_bugs! {
     DescriptorFreedEarly: "the list of a transaction is freed too early",
     TombstoneLost: "a trim leaves no tombstone",
     ErrorSwallowed: "a failed write is answered as done",
+    RefusedPlaceNamed: "the map names a place that the medium refused",
     ErrorForgotten: "writes continue after an error",
     FlushRetried: "a failed flush is retried and answered as successful",
     ReuseUnwitnessed: "blocks are reused before a commit records it",
@@ -114,7 +115,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for the virtual log.
-    pub const VLOG: [PlantedBug; 17] = [
+    pub const VLOG: [PlantedBug; 18] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -132,6 +133,7 @@ impl PlantedBug {
         PlantedBug::RecoveryUnrecorded,
         PlantedBug::WaiterForgotten,
         PlantedBug::PunchedEarly,
+        PlantedBug::RefusedPlaceNamed,
     ];
 
     /// Bugs for a log on a striped array: one device may have a part of a write and the other may
@@ -168,7 +170,7 @@ impl PlantedBug {
     pub const APART: [PlantedBug; 1] = [PlantedBug::ReleasedOutOfOrder];
 
     /// Bugs for Loge.
-    pub const LOGE: [PlantedBug; 18] = [
+    pub const LOGE: [PlantedBug; 19] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -187,6 +189,7 @@ impl PlantedBug {
         PlantedBug::WaiterForgotten,
         PlantedBug::CrcSums,
         PlantedBug::PunchedEarly,
+        PlantedBug::RefusedPlaceNamed,
     ];
 
     /// Bugs for the log-structured layouts.

@@ -441,7 +441,13 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "dcd",
     summary: "disk caching disk: small writes go to a log in large ones, and home when idle",
     // Blocks at home have no checksums.
-    promises: Promises { atomic: true, ordered: true, checked: false, immediate: true },
+    promises: Promises {
+        atomic: true,
+        ordered: true,
+        checked: false,
+        immediate: true,
+        elsewhere: false,
+    },
     format_options: &[&SEGMENT, &LOG_SIZE],
     mount_options: &[&CACHE, &REPORT, &DESTAGE, &BYPASS, &SEQUENTIAL, &PAST_UNREADABLE],
     device_flags: &["log", "log-disk"],

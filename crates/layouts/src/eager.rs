@@ -3,10 +3,10 @@
 //!
 //! [`freemap`] and [`columns`] know which blocks are free and which of them passes the head first;
 //! [`place`] has the plan of one batch, and where blocks go on a device without a head. [`read`] is
-//! the whole way of a read. [`write`] collects commands and follows those in flight. [`commit`] is
-//! about when what has been written is durable, and when a superseded block may be used again.
-//! [`check`] compares a map with the device, and [`punch`] gives free blocks back to its host.
-//! How a block is chosen, and what is kept on disk, is up to each layout.
+//! the whole way of a read. [`write`] collects commands, and [`writes`] follows those in flight.
+//! [`commit`] is about when what has been written is durable, and when a superseded block may be
+//! used again. [`check`] compares a map with the device, and [`punch`] gives free blocks back to
+//! its host. How a block is chosen, and what is kept on disk, is up to each layout.
 
 pub mod check;
 pub mod columns;
@@ -16,6 +16,7 @@ pub mod place;
 pub mod punch;
 pub mod read;
 pub mod write;
+pub mod writes;
 
 /// Blocks that a request of more is split into; each part is atomic. 1 MiB.
 pub const ATOMIC_BLOCKS: u64 = 256;

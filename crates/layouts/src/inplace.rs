@@ -65,8 +65,11 @@ impl Inplace {
         if let Some(wrong) = misjudged(tag, &outcome) {
             return wrong;
         }
-        // What the rules of a shingled disk refuse has not happened, and ends nothing.
+        // What the rules of a shingled disk refuse, or a full host, has not happened, and ends
+        // nothing.
+        let full = tag & (WRITE | FLUSH) == WRITE && matches!(outcome, Err(IoError::NoSpace));
         if let Err(error) = outcome
+            && !full
             && !matches!(error, IoError::Zone { .. })
         {
             self.requests.fail_volume(error, cx);
@@ -198,7 +201,13 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     number: 1,
     name: "inplace",
     summary: "update in place: a block has one fixed place, as on a plain disk",
-    promises: Promises { atomic: false, ordered: false, checked: false, immediate: true },
+    promises: Promises {
+        atomic: false,
+        ordered: false,
+        checked: false,
+        immediate: true,
+        elsewhere: false,
+    },
     adds_no_writes: true,
     planted_bugs: &PlantedBug::INPLACE,
     salvage: |_, superblock| {

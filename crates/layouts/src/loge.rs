@@ -50,7 +50,7 @@ use crate::eager::freemap::FreeMap;
 use crate::eager::place::Plan;
 use crate::eager::punch::Punching;
 use crate::eager::read::Reads;
-use crate::eager::write::Writes;
+use crate::eager::writes::Writes;
 use crate::punch::NO_PUNCH;
 use crate::witness::Witness;
 use format::{Areas, FIXED_BLOCKS, GROUP, MAX_DEVICE_BLOCKS, MAX_MEMBERS, TRIM_SLICE};
@@ -380,6 +380,7 @@ impl Status for Loge {
             ("free_blocks", (self.free.free() + self.free.free_by_name()) as f64),
             ("stored_blocks", self.stored as f64),
             ("capacity_blocks", self.capacity as f64),
+            ("refused_blocks", self.writes.refused() as f64),
             ("descriptors", self.descriptors.len() as f64),
             ("blocks_sorted", self.sorter.blocks_sorted as f64),
             ("clusters_sorted", self.sorter.clusters as f64),
@@ -395,7 +396,13 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     number: 3,
     name: "loge",
     summary: "Loge: eager writing, a label beside each block says what it holds",
-    promises: Promises { atomic: true, ordered: false, checked: true, immediate: true },
+    promises: Promises {
+        atomic: true,
+        ordered: false,
+        checked: true,
+        immediate: true,
+        elsewhere: true,
+    },
     format_options: &[&self::options::HEURISTIC, &self::options::TABLE, &self::options::SPARSE],
     mount_options: &[
         &self::options::SORT,

@@ -23,6 +23,7 @@ pub mod options;
 mod patch;
 mod place;
 mod recover;
+mod refused;
 mod reorganise;
 mod tree;
 mod write;
@@ -34,7 +35,7 @@ use crate::eager::freemap::FreeMap;
 use crate::eager::place::Plan;
 use crate::eager::punch::Punching;
 use crate::eager::read::Reads;
-use crate::eager::write::Writes;
+use crate::eager::writes::Writes;
 use crate::punch::NO_PUNCH;
 use crate::shared::PAST_UNREADABLE;
 use crate::witness::Witness;
@@ -45,6 +46,7 @@ pub use options::{COMPACTION, Compaction, FILL_PERCENT, NO_REORGANISE};
 use place::Placer;
 use recover::repair::repair;
 pub use recover::salvage;
+use refused::Sent;
 use reorganise::Reorganiser;
 use seekless_engine::arm::Track;
 use seekless_engine::checksum::{Identity, Sums};
@@ -125,6 +127,7 @@ pub struct Vlog {
     tree: Tree,
     next_sequence: u64,
     commits: Commits<Entry>,
+    sent: Sent,
     /// Number of the last commit with changes.
     last_with_changes: u64,
     witness: Witness,
@@ -175,6 +178,7 @@ impl Vlog {
             tree: Tree::new(slices),
             next_sequence: 1,
             commits: Commits::new(options.volatile, FLUSH),
+            sent: Sent::default(),
             last_with_changes: 0,
             witness: Witness::default(),
             reads: Reads::new(READ, superblock.sums),
@@ -313,6 +317,7 @@ impl Status for Vlog {
             ("live_map_blocks", f64::from(self.tree.live())),
             ("blocks_moved", self.compactor.blocks_moved as f64),
             ("blocks_sorted", self.reorganiser.blocks_sorted as f64),
+            ("refused_blocks", (self.writes.refused() + self.sent.refused) as f64),
             ("tracks_emptied", self.compactor.tracks_emptied as f64),
         ]
     }

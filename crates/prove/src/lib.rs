@@ -19,6 +19,7 @@ mod check;
 mod crash_states;
 pub mod files;
 mod keep;
+mod kinds;
 pub mod machine;
 mod memo;
 mod mounting;

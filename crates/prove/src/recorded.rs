@@ -7,6 +7,7 @@
 
 use crate::ProveOptions;
 use crate::keep::Keep;
+use crate::kinds::kind_of;
 use crate::machine::DeviceKind;
 use crate::oracle::Oracle;
 use crate::report::ProveReport;
@@ -26,6 +27,9 @@ pub struct Recorded<R> {
     pub seed: u64,
     /// See `seed`.
     pub case: u64,
+    /// The kind of workload that the case had when it was recorded; the case itself in old files.
+    #[serde(default)]
+    kind: Option<u64>,
     /// Sizes of the devices.
     device_blocks: Vec<u64>,
     #[serde(with = "DeviceKindAsData")]
@@ -64,6 +68,7 @@ impl<R: Request> Recorded<R> {
         Recorded {
             seed: options.seed,
             case,
+            kind: Some(kind_of(options.subject, options.seed, case)),
             device_blocks: run.device_blocks(),
             devices: run.devices(),
             base: run.base(),
@@ -83,7 +88,8 @@ impl<R: Request> Recorded<R> {
     {
         let options = ProveOptions { seed: self.seed, ..ProveOptions::of(subject) };
         let Recorded { seed, case, .. } = *self;
-        let run = Run::again(subject, (seed, case), &self.device_blocks, self.devices, self.base);
+        let from = (seed, case, self.kind.unwrap_or(case));
+        let run = Run::again(subject, from, &self.device_blocks, self.devices, self.base);
         let drifted = |made| Drifted { seed, case, made, recorded: self.device_blocks.clone() };
         let mut run = run.map_err(drifted)?.watching(self.watch);
         if self.thorough {

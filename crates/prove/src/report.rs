@@ -4,6 +4,7 @@ use crate::ProveOptions;
 use crate::subject::Subject;
 use crate::violation::Violation;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What a sweep came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,6 +20,8 @@ pub struct ProveReport {
     pub cases: u64,
     /// Kinds of workload among them.
     pub workloads: u64,
+    /// How many of them each kind had.
+    pub profiles: BTreeMap<&'static str, u64>,
     /// Kinds of workload that there are.
     #[serde(skip)]
     pub kinds: u64,
@@ -49,6 +52,7 @@ impl ProveReport {
             seed: options.seed,
             cases: 0,
             workloads: 0,
+            profiles: BTreeMap::new(),
             // Cases that are listed one by one have no kinds.
             kinds: if options.subject.cases().is_some() { 0 } else { S::WORKLOADS },
             events: 0,
@@ -65,7 +69,10 @@ impl ProveReport {
     /// Adds the counts of another sweep of the same subject.
     pub(crate) fn add(&mut self, other: &ProveReport) {
         self.cases += other.cases;
-        self.workloads = self.cases.min(self.kinds);
+        for (&profile, runs) in &other.profiles {
+            *self.profiles.entry(profile).or_default() += runs;
+        }
+        self.workloads = (self.profiles.len() as u64).min(self.kinds);
         self.events += other.events;
         self.states += other.states;
         self.recovered += other.recovered;

@@ -8,6 +8,7 @@ mod faults;
 
 use crate::block_damage::Damage;
 use crate::check::Checker;
+use crate::kinds::{is_tried, kind_of};
 use crate::machine::{DeviceKind, Machine};
 use crate::oracle::{Heard, Oracle, Send};
 use crate::report::ProveReport;
@@ -84,24 +85,24 @@ impl<S: Subject> Run<S> {
     /// A fresh volume, and everything that is to happen to it; the case decides on both.
     pub fn new(subject: S, case: u64, seed: u64) -> Run<S> {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
-        let drawn = subject.draw(case, &mut rng);
+        let drawn = subject.draw(kind_of(subject, seed, case), &mut rng);
         let base = rng.next();
         Run::of(subject, drawn, base)
     }
 
-    /// The volume of a case on devices of this kind, with this seed of what happens later.
+    /// The volume of a case of this kind on such devices, with this seed of what happens later.
     ///
     /// # Errors
     /// The sizes of the devices of the case, if they are not `device_blocks`.
     pub fn again(
         subject: S,
-        (seed, case): (u64, u64),
+        (seed, case, kind): (u64, u64, u64),
         device_blocks: &[u64],
         devices: DeviceKind,
         base: u64,
     ) -> Result<Run<S>, Vec<u64>> {
         let mut rng = Rng::stream(seed, &format!("case {case}"));
-        let drawn = subject.draw(case, &mut rng);
+        let drawn = subject.draw(kind, &mut rng);
         let made: Vec<u64> = drawn.media.iter().map(Medium::blocks).collect();
         if made != device_blocks {
             return Err(made);
@@ -136,6 +137,11 @@ impl<S: Subject> Run<S> {
     /// Everything that is to happen.
     pub fn script(&self) -> &[Operation<RequestOf<S>>] {
         &self.script
+    }
+
+    /// The name of its kind of workload.
+    pub fn workload(&self) -> &'static str {
+        self.workload
     }
 
     /// Sizes of the devices.
@@ -359,6 +365,10 @@ impl<S: Subject> Run<S> {
 
     fn try_states(&mut self, moment: &Moment, report: &mut ProveReport) {
         if self.operation < self.search.watch || self.work() >= self.search.most_work {
+            return;
+        }
+        let thins = !self.checker.thorough && self.subject.cases().is_none();
+        if thins && !is_tried(report.states, &mut self.rng_of(moment.event, "thinning")) {
             return;
         }
         let mut rng = self.rng_of(moment.event, "states");

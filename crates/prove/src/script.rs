@@ -33,6 +33,8 @@ pub enum Place {
 pub enum Fault {
     /// After so many more writes of a device one fails.
     Write(u64),
+    /// The same, and the first block of that write cannot be written from then on.
+    BadPlace(u64),
     /// After so many more writes of a device it is full.
     Full(u64),
     /// After so many more flushes of a device one fails.
@@ -97,6 +99,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Write(after) => write!(f, "a write fails, after {after} more"),
+            Fault::BadPlace(after) => write!(f, "a place turns bad, after {after} more writes"),
             Fault::Full(after) => write!(f, "the device is full after {after} writes"),
             Fault::Flush(after) => write!(f, "a flush fails, after {after} more"),
             Fault::Unreadable(place) => write!(f, "unreadable: {place}"),

@@ -43,7 +43,7 @@ pub trait Subject: Copy + Debug {
     type Looks: Default + Debug;
     /// What it is, in reports.
     const NOUN: &'static str = "layout";
-    /// Kinds of workload: the first so many cases have one each.
+    /// Kinds of workload: each round of so many cases has every one once.
     const WORKLOADS: u64;
 
     /// Its name in reports.

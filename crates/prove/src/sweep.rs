@@ -87,6 +87,7 @@ impl<'o, S: Subject> Sweep<'o, S> {
         let operations = keep.of(run.script());
         let found = run.execute(&operations, &mut counts);
         counts.cases = 1;
+        counts.profiles.insert(run.workload(), 1);
         Tried { case, counts, found: found.map(|found| (keep, found)) }
     }
 

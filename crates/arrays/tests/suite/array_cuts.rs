@@ -134,7 +134,7 @@ fn a_read_that_waited_while_its_member_was_filled_is_answered() {
             node.submit(now, Io::write(2 * stripe, first, changed));
             node.submit(now, Io::read(2 * stripe + 1, first, WHOLE));
         }
-        devices[0].0.lend().faults_mut().fail_write_after(rng.below(10));
+        devices[0].0.lend().faults_mut().fail_write_after(rng.below(10), false);
         while answers.len() < 2 * stripes.clone().count() {
             node.settle(now, &mut answers);
             now = node.next_event().map_or(now, |next| next.max(now));

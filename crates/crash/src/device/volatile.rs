@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn failing_writes_are_counted_and_leave_old_or_new_blocks() {
         let mut device = device(false, Latency::InOrder(5));
-        device.faults_mut().fail_write_after(1);
+        device.faults_mut().fail_write_after(1, false);
         let mut done = Vec::new();
         for version in 1..4 {
             device.submit(0, Io::write(version, 0, Data::stamp(8, 0, version)));

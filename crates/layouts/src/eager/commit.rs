@@ -51,6 +51,16 @@ pub struct Commit<E> {
 }
 
 impl<E> Commit<E> {
+    /// Takes the first error out, for the layout to deal with.
+    pub fn take_failure(&mut self) -> Option<IoError> {
+        self.failed.take()
+    }
+
+    /// The commit has failed.
+    pub fn fail(&mut self, error: IoError) {
+        self.failed = Some(error);
+    }
+
     /// What the map has to be restored to, if the commit has failed.
     pub fn undo(&self) -> &[(BlockNr, E)] {
         if self.failed.is_some() { &self.batch.undo } else { &[] }
@@ -281,6 +291,13 @@ impl<E: Mapped> Commits<E> {
     /// The commit on its way, if all its commands have been answered.
     pub fn complete(&mut self) -> Option<Box<Commit<E>>> {
         self.running.take_if(|commit| commit.commands_left == 0)
+    }
+
+    /// A commit that was complete goes on: one more command of it is on its way.
+    pub fn go_on(&mut self, mut commit: Box<Commit<E>>) {
+        debug_assert!(self.running.is_none() && commit.failed.is_none());
+        commit.commands_left = 1;
+        self.running = Some(commit);
     }
 
     /// All of a commit is on the device, or has failed; answers its requests.

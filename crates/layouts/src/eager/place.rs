@@ -73,6 +73,15 @@ impl Nominal {
         self.fill
     }
 
+    /// Goes on with another track: the medium refuses a block of this one, and bad blocks are
+    /// neighbours.
+    pub fn leave(&mut self, free: &FreeMap, bad: u32) {
+        let next = (free.locate(bad).0 + 1) % free.tracks();
+        self.cursor = free.block(next, 0);
+        self.fill = None;
+        self.hole = next;
+    }
+
     /// Takes the next free block. `None` if nothing is free.
     ///
     /// What is written in runs goes to empty tracks, in order. What is `scattered` anyway goes to

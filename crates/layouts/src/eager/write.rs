@@ -1,13 +1,13 @@
-//! Writing: commands on their way to the device, and whose they are.
+//! Writing: commands on their way to the device.
 
 use seekless_engine::data::{Data, Piece};
-use seekless_engine::io::{Done, Io, Purpose, Tag};
+use seekless_engine::io::{Io, Purpose, Tag};
 use seekless_engine::layer::Cx;
-use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::units::BlockNr;
-use slab::Slab;
 use smallvec::SmallVec;
+
+/// Places, each with the data of the blocks from there on.
+pub type Content = SmallVec<[(u32, Data); 2]>;
 
 /// A run of blocks for the device, with what goes beside each of them.
 #[derive(Debug)]
@@ -81,6 +81,11 @@ impl<L: Default> Commands<L> {
         }
     }
 
+    /// Where the blocks go, and what is written there, command by command.
+    pub(super) fn content(&self) -> Content {
+        self.runs.iter().map(|run| (run.place, run.data.clone())).collect()
+    }
+
     /// Sends all commands with one tag; `dress` puts on what goes beside the blocks. Returns how
     /// many there were.
     #[inline(always)]
@@ -92,89 +97,5 @@ impl<L: Default> Commands<L> {
             cx.send(0, dress(io, run.beside));
         }
         count
-    }
-}
-
-/// Part of a write whose data is on its way to the device, and what is to be installed then.
-#[derive(Clone, Debug)]
-pub struct Writing<T> {
-    /// Whose part it is.
-    pub request: RequestNr,
-    /// What to do when the data is there.
-    pub then: T,
-    commands_left: u32,
-}
-
-/// Parts of writes in flight, on devices with a volatile cache.
-#[derive(Clone, Debug)]
-pub struct Writes<T> {
-    /// Commands have this tag, and the number of the part below it.
-    tag: Tag,
-    parts: Slab<Writing<T>>,
-}
-
-impl<T> Writes<T> {
-    /// None. The lower 32 bits of `tag` are zeros.
-    pub fn new(tag: Tag) -> Writes<T> {
-        debug_assert_eq!(tag as u32, 0);
-        Writes { tag, parts: Slab::new() }
-    }
-
-    /// Number of parts in flight.
-    pub fn len(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// True if none is in flight.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
-    /// What is to be done when they are there.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.parts.iter().map(|(_, part)| &part.then)
-    }
-
-    /// Sends the data of a part of `request`. If there is none, as for zeros, which are not
-    /// stored, the part comes back at once.
-    pub fn begin<L: Default>(
-        &mut self,
-        request: RequestNr,
-        then: T,
-        commands: Commands<L>,
-        cx: &mut Cx<'_>,
-        dress: impl Fn(Io, L) -> Io,
-    ) -> Option<Writing<T>> {
-        let part = self.parts.insert(Writing { request, then, commands_left: 0 });
-        let sent = commands.send(self.tag | part as Tag, cx, dress);
-        self.parts[part].commands_left = sent;
-        let early = sent == 0 || planted(PlantedBug::MapBeforeData);
-        early.then(|| self.parts.remove(part))
-    }
-
-    /// A command of a part has been answered; `part` is the lower half of its tag. Returns the
-    /// part if that was the last one: its data is on the device.
-    pub fn done(
-        &mut self,
-        part: usize,
-        done: Done,
-        requests: &mut RequestTable,
-        cx: &mut Cx<'_>,
-    ) -> Option<Writing<T>> {
-        // A planted bug installs parts ahead of their data; without it this finds each of them.
-        let one = self.parts.get_mut(part);
-        debug_assert!(one.is_some() || planted(PlantedBug::MapBeforeData));
-        let one = one?;
-        debug_assert!(one.commands_left > 0, "a part is done before its last command");
-        one.commands_left -= 1;
-        let last = one.commands_left == 0;
-        requests.spend(one.request, &done.spent);
-        if let Err(error) = done.outcome
-            && !planted(PlantedBug::ErrorSwallowed)
-        {
-            requests.fail(one.request, error);
-            requests.fail_volume(error, cx);
-        }
-        last.then(|| self.parts.remove(part))
     }
 }

@@ -122,7 +122,8 @@ impl Loge {
         let many = (self.slack / 16).clamp(1, MOST_DESCRIPTORS);
         let wanted = self.descriptors.len() > many || self.commits.is_stuck();
         let rested = std::mem::take(&mut self.at_rest);
-        if !rested && !(wanted && self.record_would_free()) {
+        let wanted = rested || wanted && self.record_would_free();
+        if !wanted {
             return;
         }
         debug_assert!(self.last_record_is_durable(), "a crash may tear both records");

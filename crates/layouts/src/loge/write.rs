@@ -6,9 +6,10 @@ use super::table::Entry;
 use super::{Loge, MAX_MEMBERS};
 use crate::eager::commit::Batch;
 use crate::eager::read::Entries;
-use crate::eager::write::Writing;
+use crate::eager::writes::{Answered, Refused, Writing};
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use bytes::Bytes;
+use seekless_engine::checksum::Identity;
 use seekless_engine::data::{Body, Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io, Label as LabelBytes};
 use seekless_engine::layer::Cx;
@@ -45,6 +46,26 @@ impl Transaction {
     /// Number of its blocks.
     pub(super) fn blocks(&self) -> usize {
         self.entries.len()
+    }
+
+    /// What was to lie at one place lies at another one.
+    fn rename(&mut self, (id, blocks): (Identity, u64), from: u32, to: u32) {
+        let relabel = |label: &mut LabelBytes| {
+            // It was made in this life: it says what it says.
+            if let Ok(Some(said)) = Label::decode(id, u64::from(from), label, blocks) {
+                *label = said.encode(id, u64::from(to));
+            }
+        };
+        if let Some((place, label)) = self.descriptor.as_mut().filter(|(place, _)| *place == from) {
+            *place = to;
+            relabel(label);
+        }
+        for (entry, label) in self.entries.iter_mut().zip(&mut self.labels) {
+            if entry.is_mapped() && entry.place() == from {
+                *entry = Entry::new(to, entry.checksum());
+                relabel(label);
+            }
+        }
     }
 
     fn overlaps(&self, at: BlockNr, count: u64) -> bool {
@@ -239,8 +260,29 @@ impl Loge {
 
     /// A data command has been answered.
     pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
-        if let Some(part) = self.writes.done(part, done, &mut self.requests, cx) {
-            self.install_part(&part, cx);
+        let moves = self.labels.is_some() && !self.headed;
+        match self.writes.done(part, done, moves, &mut self.requests, cx) {
+            Answered::Waits => {}
+            Answered::Ended(part) => self.install_part(&part, cx),
+            Answered::Refused(refused) => self.put_elsewhere(refused, cx),
+        }
+    }
+
+    /// The medium refuses a block of data: it goes elsewhere, if there is room. Nothing has its
+    /// label so far.
+    #[cold]
+    fn put_elsewhere(&mut self, refused: Refused, cx: &mut Cx<'_>) {
+        if self.free.free() == 0 || self.requests.failed().is_some() {
+            let Refused { part, error, .. } = refused;
+            let part = self.writes.give_up(part, error, &mut self.requests, cx);
+            return self.install_part(&part, cx);
+        }
+        self.placer.nominal.leave(&self.free, refused.place);
+        let place = self.place_away(0, 1, true, cx);
+        let volume = (self.id, self.areas.blocks);
+        let transaction = self.writes.elsewhere(refused, place, cx);
+        if !planted(PlantedBug::RefusedPlaceNamed) {
+            transaction.rename(volume, refused.place, place);
         }
     }
 
@@ -249,6 +291,12 @@ impl Loge {
         self.in_flight.remove(&part.then.stamp);
         if !self.requests.has_failed(part.request) {
             self.install(&part.then, cx, &mut |_, _| {});
+        } else if self.requests.failed().is_none() {
+            let Transaction { entries, descriptor, .. } = &part.then;
+            let places =
+                entries.iter().filter(|entry| entry.is_mapped()).map(|entry| entry.place());
+            let places = places.chain(descriptor.iter().map(|&(place, _)| place));
+            places.for_each(|place| self.free.release(place));
         }
         self.write_done(part.request, cx);
     }

@@ -74,6 +74,9 @@ impl Vlog {
             let place = self.tree.node(one.slice).place;
             let block = self.map.block(self.id, place, header);
             self.compactor.placed_map(place, one.slice);
+            if !self.commits.is_serial() {
+                self.sent.push(&block);
+            }
             commands.push_map(place, Piece::block(Body::Lazy(block)), ());
             if one.superseded != 0 {
                 self.commits.supersede(one.superseded);
@@ -87,10 +90,13 @@ impl Vlog {
 
     /// A command of the commit has been answered.
     pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
-        if let Some(commit) = self.commits.part_done(done) {
-            self.undo(commit.undo());
-            self.commits.close(commit, &mut self.requests, cx);
+        let Some(mut commit) = self.commits.part_done(done) else { return };
+        if self.commit_goes_on(&mut commit, cx) {
+            return self.commits.go_on(commit);
         }
+        self.sent.clear();
+        self.undo(commit.undo());
+        self.commits.close(commit, &mut self.requests, cx);
     }
 
     /// Begins whatever commit or flush is wanted now.

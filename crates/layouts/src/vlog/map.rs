@@ -198,6 +198,35 @@ impl Map {
 }
 
 impl MapBlock {
+    /// Everything in it but its entries.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where it is to lie.
+    pub fn place(&self) -> u32 {
+        self.place
+    }
+
+    /// The same map block at another place.
+    pub fn moved(self: &Arc<MapBlock>, place: u32) -> Arc<MapBlock> {
+        self.again(place, self.header.clone())
+    }
+
+    /// The same map block, with its pointer to map block `sequence` going to another place.
+    pub fn pointing(self: &Arc<MapBlock>, sequence: u64, to: u32) -> Arc<MapBlock> {
+        let mut header = self.header.clone();
+        for pointer in header.pointers.iter_mut().filter(|one| one.sequence == sequence) {
+            pointer.place = to;
+        }
+        self.again(self.place, header)
+    }
+
+    fn again(self: &Arc<MapBlock>, place: u32, header: Header) -> Arc<MapBlock> {
+        let (basis, changes) = (Basis::Before(self.clone()), SmallVec::new());
+        Arc::new(MapBlock { id: self.id, place, header, basis, changes, chain: self.chain + 1 })
+    }
+
     fn render_entries(&self, out: &mut [u8]) {
         match &self.basis {
             Basis::Copy(all) => {

@@ -345,11 +345,13 @@ impl Recovery<'_> {
     /// True if a commit is whole: all its map blocks are there, and so is the data they name.
     fn holds(&mut self, members: &[&Found]) -> bool {
         let first = &members[0].header;
-        let mut indices = BTreeSet::new();
+        let mut indices = BTreeMap::new();
         for one in members {
             let header = &one.header;
             let same = header.members == first.members && header.previous == first.previous;
-            if !same || !indices.insert(header.index) {
+            // Of one that was refused there may be two copies: see `refused.rs`.
+            let other = indices.insert(header.index, header.sequence);
+            if !same || other.is_some_and(|other| other != header.sequence) {
                 return false;
             }
         }
@@ -463,7 +465,7 @@ impl Recovery<'_> {
             let Header { slice, sequence, .. } = one.header;
             self.take(volume, one.place)?;
             volume.tree.restore(slice, Pointer { place: one.place, sequence });
-            slice_at.insert(one.place, slice);
+            slice_at.insert(sequence, slice);
             self.load_entries(volume, one)?;
         }
         for one in &found.live {
@@ -471,7 +473,7 @@ impl Recovery<'_> {
                 .header
                 .pointers
                 .iter()
-                .filter_map(|pointer| Some((*slice_at.get(&pointer.place)?, pointer.sequence)))
+                .filter_map(|pointer| Some((*slice_at.get(&pointer.sequence)?, pointer.sequence)))
                 .collect();
             volume.tree.restore_children(one.header.slice, &children);
         }

@@ -110,6 +110,12 @@ impl Tree {
             .collect()
     }
 
+    /// The newest map block of a slice goes elsewhere before anything on the device names it.
+    pub fn relocate(&mut self, slice: SliceNr, place: u32) {
+        debug_assert_ne!(place, 0, "block 0 is the superblock");
+        self.nodes[slice as usize].place = place;
+    }
+
     /// Puts a recovered map block into the tree. [`Tree::recount`] completes the recovery.
     pub fn restore(&mut self, slice: SliceNr, pointer: Pointer) {
         let node = &mut self.nodes[slice as usize];

@@ -6,7 +6,7 @@ use super::{RESERVE, Vlog};
 use crate::eager::commit::Batch;
 use crate::eager::place::Plan;
 use crate::eager::read::{Entries, invert_first};
-use crate::eager::write::Writing;
+use crate::eager::writes::{Answered, Writing};
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use seekless_engine::data::{Body, Data, Piece, is_zero};
 use seekless_engine::io::{Done, Io};
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug)]
 pub(super) struct Install {
     at: BlockNr,
-    entries: Entries<Entry>,
+    pub(super) entries: Entries<Entry>,
 }
 
 /// Commands of this layout: nothing goes beside the blocks.
@@ -159,18 +159,23 @@ impl Vlog {
 
     /// A data command has been answered.
     pub(super) fn data_done(&mut self, part: usize, done: Done, cx: &mut Cx<'_>) {
-        if let Some(part) = self.writes.done(part, done, &mut self.requests, cx) {
-            self.install_part(&part, cx);
+        match self.writes.done(part, done, !self.headed, &mut self.requests, cx) {
+            Answered::Waits => {}
+            Answered::Ended(part) => self.install_part(&part, cx),
+            Answered::Refused(refused) => self.put_elsewhere(refused, cx),
         }
     }
 
     /// All data of a part is on the device: the map may name it.
-    fn install_part(&mut self, part: &Writing<Install>, cx: &mut Cx<'_>) {
+    pub(super) fn install_part(&mut self, part: &Writing<Install>, cx: &mut Cx<'_>) {
+        let Install { at, ref entries } = part.then;
         if !self.requests.has_failed(part.request) {
-            let Install { at, ref entries } = part.then;
             for (block, &entry) in (at..).zip(entries) {
                 self.install(block, entry, cx);
             }
+        } else if self.requests.failed().is_none() {
+            let stored = entries.iter().filter(|entry| entry.is_mapped());
+            stored.for_each(|entry| self.free.release(entry.place()));
         }
         self.write_done(part.request, cx);
     }

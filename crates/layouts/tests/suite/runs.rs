@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 each_layout!(
     runs_without_faults_repeat,
     the_first_failed_write_or_flush_ends_writing,
+    what_the_medium_refuses_goes_elsewhere,
     unreadable_blocks_are_errors_and_writing_goes_on,
     rotten_blocks_are_errors_and_writing_goes_on
 );
@@ -182,12 +183,19 @@ fn runs_without_faults_repeat(kind: Kind) {
 }
 
 fn the_first_failed_write_or_flush_ends_writing(kind: Kind) {
+    let failing = match kind.promises().elsewhere {
+        true => Plan { dead_after_writes: Some(40), ..Plan::default() },
+        false => Plan { failing_write: Some(40), ..Plan::default() },
+    };
     let plans = [
-        Plan { failing_write: Some(40), ..Plan::default() },
+        failing,
         Plan { full_from_write: Some(60), ..Plan::default() },
         Plan { failing_flush: Some(5), ..Plan::default() },
     ];
     for (plan, seed) in plans.iter().zip(10..) {
+        if kind == Kind::INPLACE && plan.full_from_write.is_some() {
+            continue; // A write in place that finds no room has not happened: see below.
+        }
         let (run, counts) = twice(kind, plan, seed);
         let happened = counts.failed_writes + counts.full + counts.failed_flushes;
         assert!(happened > 0, "{kind} {plan:?}: no fault has happened");
@@ -201,6 +209,42 @@ fn the_first_failed_write_or_flush_ends_writing(kind: Kind) {
         }
         assert!(errors.iter().any(|(_, error)| *error == IoError::ReadOnly), "{errors:?}");
     }
+}
+
+#[test]
+fn a_full_host_refuses_writes_in_place_one_by_one() {
+    let plan = Plan { full_from_write: Some(60), ..Plan::default() };
+    let (run, counts) = twice(Kind::INPLACE, &plan, 11);
+    assert!(counts.full > 0 && run.node.layer.failed().is_none());
+    assert!(run.errors().iter().all(|(_, error)| *error == IoError::NoSpace));
+}
+
+/// Blocks that cannot be written cost nothing but their room: those of data, and map blocks of the
+/// virtual log, which lie among them.
+fn what_the_medium_refuses_goes_elsewhere(kind: Kind) {
+    if !kind.promises().elsewhere {
+        return;
+    }
+    let refused = |run: &Run| {
+        let stats = run.node.stats();
+        stats.iter().find(|(name, _)| *name == "refused_blocks").map_or(0.0, |(_, count)| *count)
+    };
+    // Where data goes on a fresh volume: a wide range, a narrow one, and blocks here and there.
+    let bad = |from, to| Plan { unwritable: vec![Blocks { from, to }], ..Plan::default() };
+    // Labels of Loge have fixed places.
+    let movable = |at: &u64| !at.is_multiple_of(128);
+    let scattered = (300..1500).step_by(13).filter(movable).map(Blocks::one).collect();
+    let plans = [bad(300, 380), bad(513, 514), Plan { unwritable: scattered, ..Plan::default() }];
+    for (plan, seed) in plans.iter().zip(40..) {
+        let (run, counts) = twice(kind, plan, seed);
+        assert!(counts.failed_writes > 0, "{kind} {plan:?}: nothing was refused");
+        assert_eq!(run.errors(), [], "{kind} {plan:?}");
+        assert!(refused(&run) > 0.0, "{kind} {plan:?}");
+    }
+    let once = Plan { failing_write: Some(30), ..Plan::default() };
+    let (run, counts) = twice(kind, &once, 50);
+    assert_eq!((counts.failed_writes, run.errors()), (1, Vec::new()));
+    assert!(refused(&run) == 0.0, "the same place takes it the second time");
 }
 
 fn unreadable_blocks_are_errors_and_writing_goes_on(kind: Kind) {

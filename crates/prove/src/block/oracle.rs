@@ -212,6 +212,12 @@ impl Oracle for BlockOracle {
             {
                 None
             }
+            // It has not happened, and nothing else is the worse for it.
+            (InFlight::Change { .. }, Err(IoError::NoSpace))
+                if excuse.refuses && volume.layer.failed().is_none() =>
+            {
+                None
+            }
             (InFlight::Change { .. } | InFlight::Flush { .. }, Err(error)) => {
                 self.hear_error(volume, &error, excuse)
             }

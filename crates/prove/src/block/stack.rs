@@ -219,8 +219,8 @@ impl Subject for BlockSubject {
         }
     }
 
-    fn draw(self, case: u64, rng: &mut Rng) -> Case<BlockSubject> {
-        let mut workload = Workload::draw(case, rng);
+    fn draw(self, kind: u64, rng: &mut Rng) -> Case<BlockSubject> {
+        let mut workload = Workload::draw(kind, rng);
         if self.is_array() {
             workload = workload.of_arrays(rng);
         }

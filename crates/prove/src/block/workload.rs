@@ -30,6 +30,7 @@ enum Trouble {
     Full,
     Reads,
     Rot,
+    Places,
 }
 
 /// How a client behaves, and on which devices.
@@ -130,8 +131,8 @@ const SLOW: Workload = Workload {
     ..MIXED
 };
 
-/// All kinds; a case has the one at its number, round and round: the rarest events come first.
-const KINDS: [Workload; 33] = [
+/// All kinds; [`crate::kinds`] says which one a case has.
+const KINDS: [Workload; 34] = [
     MIXED,
     Workload { name: "failing writes", trouble: Trouble::Writes, ..BROKEN },
     Workload {
@@ -198,16 +199,17 @@ const KINDS: [Workload; 33] = [
     Workload { name: "small transactions", groups: 20, most: 3, single: 0, hot: 8, ..MIXED },
     Workload { name: "full volume, slow flushes", trims: 0, hot_share: 0, bursts: 40, ..SLOW },
     Workload { name: "overwritten while flushes last", most: 64, single: 0, burst: 2, ..SLOW },
+    Workload { name: "bad places", trouble: Trouble::Places, reads: 6, ..BROKEN },
 ];
 
 /// Number of kinds of workload.
 pub const WORKLOADS: u64 = KINDS.len() as u64;
 
 impl Workload {
-    /// The workload of a case. Now and then a feature is left out altogether or a kind meets the
+    /// A workload of a kind. Now and then a feature is left out altogether or a kind meets the
     /// faults of another.
-    pub fn draw(case: u64, rng: &mut Rng) -> Workload {
-        let mut workload = KINDS[(case % WORKLOADS) as usize].clone();
+    pub fn draw(kind: u64, rng: &mut Rng) -> Workload {
+        let mut workload = KINDS[(kind % WORKLOADS) as usize].clone();
         for weight in
             [&mut workload.reads, &mut workload.trims, &mut workload.zeros, &mut workload.copies]
         {
@@ -265,7 +267,10 @@ impl Workload {
             let breaks = rng.below(self.bursts);
             let heals = breaks + 1 + rng.below(self.bursts);
             for burst in 0..self.bursts {
-                if struck && burst == breaks {
+                if self.trouble == Trouble::Places && rng.chance(0.5) {
+                    let fault = Fault::BadPlace(rng.below(4));
+                    operations.push(Operation::Break(fault));
+                } else if struck && burst == breaks {
                     self.go_wrong(subject, rng, &mut operations);
                 }
                 if struck && burst == heals {
@@ -302,7 +307,7 @@ impl Workload {
         let after = rng.below(8);
         let times = 1 + rng.below(3);
         match self.trouble {
-            Trouble::None => {}
+            Trouble::None | Trouble::Places => {}
             Trouble::Writes => operations.push(Operation::Break(Fault::Write(after))),
             Trouble::Flushes => operations.push(Operation::Break(Fault::Flush(after / 4))),
             Trouble::Full => operations.push(Operation::Break(Fault::Full(after))),

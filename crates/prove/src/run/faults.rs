@@ -20,7 +20,8 @@ impl<S: Subject> Run<S> {
         let mut machine = self.machine.lend();
         let ram = machine.device_mut(port);
         match fault {
-            Fault::Write(after) => ram.faults_mut().fail_write_after(after),
+            Fault::Write(after) => ram.faults_mut().fail_write_after(after, false),
+            Fault::BadPlace(after) => ram.faults_mut().fail_write_after(after, true),
             Fault::Full(after) => ram.faults_mut().fill_after(after),
             Fault::Flush(after) => ram.faults_mut().fail_flush_after(after),
             Fault::Unreadable(place) => {
