@@ -115,6 +115,7 @@ fn serve(spec: &Spec, listener: UnixListener, stop: OwnedFd, said: Said) -> Resu
         served: Served::default(),
         usr1_fd: None,
         members: None,
+        again: None,
     };
     Driver::new(parts)?.run()?;
     Ok(())

@@ -35,6 +35,10 @@ struct ToldFaults {
 impl ToldFaults {
     /// What is to be said; as an error when, if it is too early.
     fn news(&mut self, found: Faults, now: Time) -> Result<Option<String>, Time> {
+        if found.count < self.count {
+            // The volume was mounted again, and its counts began anew.
+            self.count = 0;
+        }
         let count = found.count - self.count;
         let Some(last) = found.last.filter(|_| count > 0) else { return Ok(None) };
         if now < self.not_before {
@@ -212,6 +216,10 @@ impl Announcer {
 
 /// What is to be said of a member's blocks; as an error when, if it is too early.
 fn news(told: &mut Told, found: &Member, now: Time) -> Result<Option<String>, Time> {
+    if found.unreadable_blocks < told.unreadable || found.healed_blocks < told.healed {
+        // As for `ToldFaults`.
+        *told = Told { not_before: told.not_before, ..Told::default() };
+    }
     let unreadable = found.unreadable_blocks - told.unreadable;
     let healed = found.healed_blocks - told.healed;
     if unreadable + healed == 0 {
@@ -257,6 +265,8 @@ mod tests {
         assert_eq!(told.news(faults(4, 2), 6), Err(5 + PAUSE_NS));
         let then = told.news(faults(4, 2), 5 + PAUSE_NS).expect("it is time").expect("news");
         assert!(then.starts_with("3 requests failed (4 so far): block 2"), "{then}");
+        let again = told.news(faults(1, 3), Time::MAX).expect("it is time").expect("news");
+        assert!(again.starts_with("1 request failed: block 3"), "a new mount: {again}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! Invariant between turns: the adapter has no news, and each session is watched for what it needs.
 
 mod accept;
+mod again;
 mod announce;
 mod budget;
 mod busy_poll;
@@ -34,6 +35,7 @@ use crate::adapter::{Adapter, Answer};
 use crate::announce::Announcer;
 use crate::control::Control;
 use crate::nbd::{Export, Ticket};
+use crate::server::again::Again;
 use crate::server::backing::{Backing, members_out};
 use crate::server::members::MemberDevices;
 use crate::status;
@@ -111,6 +113,8 @@ pub struct Parts {
     pub usr1_fd: Option<OwnedFd>,
     /// How an array below takes new members.
     pub members: Option<MemberDevices>,
+    /// How the volume is mounted again after the host was full.
+    pub again: Option<Again>,
 }
 
 /// What a server did.
@@ -162,6 +166,7 @@ pub struct Driver {
     new_files: Vec<Backing>,
     /// When to watch the listener again, if it is not watched.
     accept_at: Option<Time>,
+    waiting_for_room: again::Waiting,
     /// Sessions that have not chosen an export yet.
     negotiating: usize,
     /// Sessions whose requests wait until others are answered.
@@ -215,6 +220,7 @@ impl Driver {
             phase: Phase::Serving,
             new_files: Vec::new(),
             accept_at: None,
+            waiting_for_room: again::Waiting::default(),
             negotiating: 0,
             paused: 0,
             budget: MemoryBudget::default(),
@@ -263,6 +269,7 @@ impl Driver {
                 }
             }
             self.turn();
+            self.go_on_when_there_is_room();
             if self.negotiating > 0 {
                 self.drop_slow_negotiations();
             }

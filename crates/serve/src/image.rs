@@ -339,6 +339,23 @@ impl Image {
         self.file.try_clone().map_err(|error| ImageError::os("open", &self.path, error))
     }
 
+    /// The same image once more, with the same locks.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub(crate) fn again(&self) -> Result<Image, ImageError> {
+        let mut locks = self.locks()?;
+        let below = locks.split_off(1);
+        let [file] = <[File; 1]>::try_from(locks).expect("the first one is to the image");
+        Ok(Image { file, path: self.path.clone(), below, ..*self })
+    }
+
+    /// Bytes that the file system of the image has for it; `None` if it does not say.
+    pub(crate) fn room(&self) -> Option<u64> {
+        let found = rustix::fs::fstatvfs(&self.file).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Handles that keep all locks of the image after it is dropped; the first is to the image
     /// itself.
     ///

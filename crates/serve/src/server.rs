@@ -1,5 +1,6 @@
 //! A server: opens what is to be served, listens, runs the driver, ends in good order.
 
+pub mod again;
 mod array;
 mod attached;
 pub(crate) mod backing;
@@ -16,6 +17,7 @@ use crate::image::{self, Image, ImageError};
 use crate::nbd::Export;
 use crate::nbd::uri::Uri;
 use crate::status::{self, At};
+use again::Again;
 use backing::Backing;
 pub use backing::BackingError;
 use listen::SocketFile;
@@ -289,13 +291,25 @@ pub(crate) struct Mounted {
     pub(crate) power: Option<Power>,
     /// How an array below takes new members.
     pub(crate) members: Option<MemberDevices>,
+    again: Option<Again>,
 }
 
 impl Mounted {
     pub(crate) fn new(node: Node, description: String) -> Mounted {
         let (device_fds, rotational, files, power) = (Vec::new(), false, Vec::new(), None);
         let (images, layout, members) = (Vec::new(), None, None);
-        Mounted { node, description, device_fds, rotational, files, images, layout, power, members }
+        Mounted {
+            node,
+            description,
+            device_fds,
+            rotational,
+            files,
+            images,
+            layout,
+            power,
+            members,
+            again: None,
+        }
     }
 
     /// A volume with a layout.
@@ -362,8 +376,9 @@ impl Opened {
         let usr1_fd = crate::signals::watch_usr1()?;
         let mounted = mount(options)?;
         let served = mounted.served(&options.listen.absolute(&uri), options.read_only);
-        let Mounted { node, description, device_fds, rotational, files, power, members, .. } =
-            mounted;
+        let Mounted {
+            node, description, device_fds, rotational, files, power, members, again, ..
+        } = mounted;
         // Only now: however long the mount takes, a signal ends it. The device starts its threads
         // when it first needs them, so they leave signals alone, too.
         let stop_fd = stop_fd()?;
@@ -388,6 +403,7 @@ impl Opened {
             served,
             usr1_fd: Some(usr1_fd),
             members,
+            again,
         };
         Ok(Opened { parts, uri, socket, files })
     }
@@ -482,6 +498,7 @@ pub fn serve_state(
         served: status::Served::default(),
         usr1_fd: None,
         members: None,
+        again: None,
     };
     let mut driver = Driver::new(parts)?;
     if ready(&uri).is_break() {
@@ -632,10 +649,11 @@ fn from_image(options: &ServeOptions, path: &Path) -> Result<Mounted, ServeError
     let mounted = seekless_layouts::mount(&mut image, &mount);
     let (layer, superblock, report) = mounted.map_err(|error| image.blame(error))?;
     log_mount(&report, started.elapsed(), options.messages);
+    let again = Again::of(&image, options);
     let device = FileDevice::new(image, options.io, options.direct)?;
     let device_fds = vec![device.wait_fd()?];
     let node = Node::new(layer, vec![Box::new(device)], 1);
-    Ok(Mounted { device_fds, files, images, ..Mounted::of_layout(node, &superblock) })
+    Ok(Mounted { device_fds, files, images, again, ..Mounted::of_layout(node, &superblock) })
 }
 
 /// A file as it is.

@@ -2,7 +2,7 @@
 
 use crate::each_layout;
 use crate::harness::{
-    Ended, Server, check_is_clean, create, layouts, pattern, run, seekless, temp_dir,
+    Ended, Server, check_is_clean, create, layouts, pattern, run, seekless, succeed, temp_dir,
 };
 use crate::nbd::Client;
 use std::fs;
@@ -29,6 +29,48 @@ fn told(dir: &Path, words: &[&str]) -> serde_json::Value {
     let ended = control(dir, words);
     assert_eq!(ended.code(), 0, "{words:?}: {}", ended.err);
     serde_json::from_str(&ended.out).expect("JSON")
+}
+
+/// A device with bad blocks where data goes: what can be placed elsewhere is, and is there after a
+/// clean shutdown and after a crash. A layout that writes in place ends with the cause.
+#[test]
+fn data_goes_elsewhere_where_a_device_is_bad() {
+    for (layout, copes) in [("vlog", true), ("loge", true), ("inplace", false)] {
+        let dir = temp_dir();
+        let image = create(dir.path(), layout, "16M");
+        let ctl = dir.path().join("ctl");
+        let mut more = vec!["--faults", "eio-write=6148k+4k", "--faults", "eio-write=3076k+64k"];
+        more.extend(["--control", ctl.to_str().expect("a name")]);
+        for life in 0..3 {
+            let server = Server::with(&image, &more);
+            let mut client = Client::connect(server.socket()).expect("connection");
+            let bytes = pattern(life, 12 << 20);
+            let mut written = bytes.chunks(256 << 10).zip((0..).step_by(256 << 10));
+            let took = written.try_for_each(|(part, at)| client.write(at, part, false));
+            let took = took.and_then(|()| client.flush());
+            if !copes {
+                took.expect_err("a bad place");
+                assert_ne!(server.stop().code(), 0);
+                break;
+            }
+            took.unwrap_or_else(|error| panic!("{layout}, life {life}: {error}"));
+            let status = succeed(seekless().arg("status").arg(&image));
+            assert!(status.contains("blocks of the device refuse writes"), "{status}");
+            if life == 1 {
+                told(dir.path(), &["cut"]);
+                told(dir.path(), &["restart"]);
+                client = Client::connect(server.socket()).expect("connection");
+            }
+            let mut found = vec![0; bytes.len()];
+            for (at, part) in (0..).step_by(1 << 20).zip(found.chunks_mut(1 << 20)) {
+                client.read(at, part).expect("reads");
+            }
+            assert!(found == bytes, "{layout}, life {life}");
+            drop(client);
+            assert_eq!(server.stop().code(), 0, "{layout}, life {life}");
+            check_is_clean(&image);
+        }
+    }
 }
 
 /// A raw disk of a mebibyte that can crash.

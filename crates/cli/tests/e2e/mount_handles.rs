@@ -94,8 +94,8 @@ fn a_handle_leads_to_its_file_after_the_kernel_has_forgotten_it() {
     for number in [0, 3, 1 << 20, u64::from(u32::MAX), u64::MAX] {
         let mut forged = handles[3].clone();
         // Upper half, lower half, generation.
-        forged.handle[0..4].copy_from_slice(&((number >> 32) as u32).to_ne_bytes());
-        forged.handle[4..8].copy_from_slice(&(number as u32).to_ne_bytes());
+        forged.handle[0..4].copy_from_slice(&((number >> 32) as u32).to_le_bytes());
+        forged.handle[4..8].copy_from_slice(&(number as u32).to_le_bytes());
         let error = open(&point, &forged).expect_err("there is no such file").raw_os_error();
         assert_eq!(error, Some(libc::ESTALE), "number {number}");
     }

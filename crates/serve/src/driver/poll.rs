@@ -84,7 +84,9 @@ impl Driver {
         let (layer, adapter) = (node.layer.deadline(), self.adapter.deadline());
         let volume = [devices, layer, adapter, delayed];
         let announced = self.announcer.due();
-        let connections = [negotiating, stalled, farewell, parting, self.accept_at, announced];
+        let room = self.waiting_for_room.due();
+        let connections =
+            [negotiating, stalled, farewell, parting, self.accept_at, announced, room];
         volume.into_iter().chain(connections).flatten().min()
     }
 }

@@ -78,6 +78,8 @@ pub struct Session {
     pub leaving: bool,
     /// Since when it has been told that nothing more comes.
     pub parting: Option<Time>,
+    /// What it wrote and did not flush is lost, and it has not heard of it.
+    pub lost_writes: bool,
     /// It was full when there may have been more requests in its input.
     pub paused: bool,
     /// What the poller watches for.
@@ -113,6 +115,7 @@ impl Session {
             receive: RECEIVE_LEAST,
             transfers: 0,
             stall: Stall::default(),
+            lost_writes: false,
         }
     }
 

@@ -2,7 +2,7 @@
 //! for what they need next.
 
 use super::session::{self, Flow, Session, weight};
-use super::{Driver, Phase, Who, power};
+use super::{Driver, Phase, Who, again, power};
 use crate::nbd::Event;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
@@ -59,11 +59,16 @@ impl Driver {
                     let ticket = request.ticket();
                     session.begin(&ticket);
                     self.budget.begin(weight(&ticket));
+                    let told = again::told_of_loss(session, &ticket, request.fua);
                     let measured = session::measured(&ticket, now);
                     let who = Who { key, number: session.number, ticket, measured };
                     let request = session::request(request, who);
                     if self.is_dark() {
                         self.adapter.refuse(request.who, power::off());
+                        continue;
+                    }
+                    if let Some(answer) = told {
+                        self.adapter.refuse(request.who, answer);
                         continue;
                     }
                     let mut extent = |at, limit| self.parts.node.extent(at, limit);

@@ -32,6 +32,11 @@ pub fn text(report: &Report) -> String {
     for text in faults(report) {
         line(&mut out, "DAMAGE", &text);
     }
+    let refused = report.layout_counters.get("refused_blocks").copied().unwrap_or(0.0);
+    if refused > 0.0 {
+        let text = format!("{refused} blocks of the device refuse writes; others took their data");
+        line(&mut out, "DAMAGE", &text);
+    }
     for (name, text) in layout(report) {
         line(&mut out, name, &text);
     }
