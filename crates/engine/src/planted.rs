@@ -32,6 +32,7 @@ planted_bugs! {
     FreeBeforeCommit: "superseded blocks are reused at once",
     MapBeforeData: "the map names blocks before their data is durable",
     MissingFlush: "the device is not flushed",
+    MountNotFlushed: "a mount writes before what it found is durable",
     StaleTailAccepted: "the record of a clean shutdown outlives the next mount",
     ChecksumNotVerified: "checksums are not compared",
     CompactorFreesEarly: "the compactor frees moved blocks at once",
@@ -115,11 +116,12 @@ impl PlantedBug {
     ];
 
     /// Bugs for the virtual log.
-    pub const VLOG: [PlantedBug; 18] = [
+    pub const VLOG: [PlantedBug; 19] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
         PlantedBug::MissingFlush,
+        PlantedBug::MountNotFlushed,
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
@@ -193,10 +195,11 @@ impl PlantedBug {
     ];
 
     /// Bugs for the log-structured layouts.
-    pub const LFS: [PlantedBug; 12] = [
+    pub const LFS: [PlantedBug; 13] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
+        PlantedBug::MountNotFlushed,
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::PartialTransaction,

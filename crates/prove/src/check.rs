@@ -14,6 +14,7 @@ use crate::crash_states::{choose, count};
 use crate::mounting::{join, mount, mount_recovered};
 use crate::oracle::{Allowance, Oracle};
 use crate::read_only_mount::read_only;
+use crate::recovery_cuts::Found;
 use crate::subject::{ContentOf, Subject};
 use crate::violation::{Sort, Wrong};
 use crate::volume::Mounted as _;
@@ -38,6 +39,8 @@ const MOUNTED: u64 = 16;
 const LOOK_SHARE: u64 = 4;
 /// And one in so many is damaged before it is recovered.
 const DAMAGED: u64 = 24;
+/// Of the states that a killed process leaves, one in so many meets a power cut while it recovers.
+const KILLED: u64 = 6;
 /// So many times as often in a thorough search.
 const THOROUGH: u64 = 6;
 
@@ -186,8 +189,18 @@ impl<S: Subject> Checker<S> {
         count(fates, &mut report.faults);
         let often = if self.thorough { THOROUGH } else { 1 };
         if rng.below(CUT_AGAIN) < often
-            && let Some(wrong) = self.cut_again(state, &media, oracle, rng, report)
+            && let Some(wrong) =
+                self.cut_again(state, Found::after_a_cut(media.clone()), oracle, rng, report)
         {
+            return Some(wrong);
+        }
+        if self.is_kill(state)
+            && rng.below(KILLED) < often
+            && let Some(mut wrong) =
+                self.cut_again(state, Found::after_a_kill(moment), oracle, rng, report)
+        {
+            let kill = "the process is killed here, and the caches keep what they have";
+            wrong.story.insert(0, kill.to_owned());
             return Some(wrong);
         }
         if self.subject.damages()
@@ -202,6 +215,16 @@ impl<S: Subject> Checker<S> {
         };
         self.recovered.insert((print, None), index);
         self.judge(index, false, oracle)
+    }
+
+    /// True if the caches of the devices lose nothing: what a killed process leaves.
+    fn is_kill(&self, state: &State<'_>) -> bool {
+        let State { moment, fates, .. } = state;
+        self.volatile
+            && self.failing.is_empty()
+            && !moment.pending.is_empty()
+            && moment.pending.iter().all(|one| one.pending.completed.is_some())
+            && fates.iter().all(|fate| *fate == Fate::Kept)
     }
 
     /// A state that one of its devices is lost with.

@@ -4,6 +4,7 @@
 use crate::subject::Subject;
 use seekless_crash::contract::AtRisk;
 use seekless_crash::fate::Fate;
+use seekless_crash::moment::Moment;
 use seekless_crash::pending::{BlockWrite, Pending, PendingWrites};
 use seekless_crash::sample::Sampler;
 use seekless_crash::tear::apply;
@@ -64,19 +65,48 @@ impl Cut {
     }
 }
 
+/// What a mount finds: what reads see, and what of that a power cut would leave.
+#[derive(Clone, Debug)]
+pub struct Found {
+    media: Vec<Cells>,
+    flushed: Vec<Cells>,
+    pending: PendingWrites<Placed>,
+    writes: u64,
+}
+
+impl Found {
+    /// After a power cut: what is there is durable.
+    pub fn after_a_cut(media: Vec<Cells>) -> Found {
+        let flushed = media.clone();
+        Found { media, flushed, pending: PendingWrites::default(), writes: 0 }
+    }
+
+    /// After the process was killed and the power stayed on: the caches of the devices have what
+    /// they had.
+    pub fn after_a_kill(moment: &Moment) -> Found {
+        let mut found = Found::after_a_cut(moment.durable.clone());
+        for placed in &moment.pending {
+            let (device, write) = (placed.device, placed.pending.write.clone());
+            write.write_to(&mut found.media[device]).expect("memory does not fail");
+            found.writes += 1;
+            found.pending.admit(found.writes, Placed { device, write });
+        }
+        found
+    }
+}
+
 /// Mounts media and records what a power cut at each of the first writes of the mount, `most` at
 /// the most, would find. Returns that, and what the media hold after the mount.
 pub fn cut_recovery<S: Subject>(
     subject: S,
     looks: &mut S::Looks,
-    media: Vec<Cells>,
+    found: Found,
     volatile: bool,
     most: usize,
 ) -> (Vec<Cut>, Vec<Cells>) {
-    let known = subject.recovery(&media, looks);
-    let power = RefCell::new(Power::new(media, volatile, most));
-    let devices = power.borrow().media.len();
-    let mut cuts: Vec<_> = (0..devices).map(|n| CutDisk { power: &power, device: n }).collect();
+    let known = subject.recovery(&found.media, looks);
+    let power = RefCell::new(Power::new(found, volatile, most));
+    let mut cuts = CutDisk::all(&power);
     let mut disks: Vec<_> = cuts.iter_mut().map(|cut| Some(cut as &mut dyn Disk)).collect();
     let options = MountOptions { volatile, ..MountOptions::default() };
     // Whether it got through or not, the next mount must cope.
@@ -91,6 +121,42 @@ pub fn cut_recovery<S: Subject>(
     };
     let Power { cuts, media, .. } = power.into_inner();
     (cuts, media)
+}
+
+/// What a mount leaves of one device.
+#[derive(Debug)]
+pub struct Left {
+    /// What is durable.
+    pub flushed: Cells,
+    /// What was written after the last flush, in order.
+    pub unflushed: Vec<BlockWrite>,
+    /// Both together.
+    pub whole: Cells,
+}
+
+/// Mounts media, without the device `lost`, and tells what it leaves on each of them.
+///
+/// # Errors
+/// What the volume finds wrong with them.
+pub fn mount_and_tell<S: Subject>(
+    subject: S,
+    media: Vec<Cells>,
+    lost: Option<usize>,
+    options: &MountOptions<'_>,
+) -> Result<(S::Mounted, Vec<Left>), String> {
+    let power = RefCell::new(Power::new(Found::after_a_cut(media), options.volatile, 0));
+    let mut cuts = CutDisk::all(&power);
+    let here = |(index, cut)| (lost != Some(index)).then_some(cut as &mut dyn Disk);
+    let mut disks: Vec<_> = cuts.iter_mut().enumerate().map(here).collect();
+    let mounted = subject.mount(&mut disks, options)?;
+    drop(disks);
+    let Power { media, flushed, pending, .. } = power.into_inner();
+    let left = media.into_iter().zip(flushed).enumerate().map(|(device, (whole, flushed))| {
+        let own = pending.iter().filter(|one| one.write.device == device);
+        let unflushed = own.map(|one| one.write.write.clone()).collect();
+        Left { flushed, unflushed, whole }
+    });
+    Ok((mounted, left.collect()))
 }
 
 /// The media of a recovery and the power supply they share.
@@ -109,10 +175,9 @@ struct Power {
 }
 
 impl Power {
-    fn new(media: Vec<Cells>, volatile: bool, most: usize) -> Power {
-        let flushed = media.clone();
-        let pending = PendingWrites::default();
-        Power { media, flushed, pending, writes: 0, volatile, cuts: Vec::new(), most }
+    fn new(found: Found, volatile: bool, most: usize) -> Power {
+        let Found { media, flushed, pending, writes } = found;
+        Power { media, flushed, pending, writes, volatile, cuts: Vec::new(), most }
     }
 }
 
@@ -121,6 +186,13 @@ impl Power {
 struct CutDisk<'p> {
     power: &'p RefCell<Power>,
     device: usize,
+}
+
+impl<'p> CutDisk<'p> {
+    fn all(power: &'p RefCell<Power>) -> Vec<CutDisk<'p>> {
+        let devices = power.borrow().media.len();
+        (0..devices).map(|device| CutDisk { power, device }).collect()
+    }
 }
 
 impl Disk for CutDisk<'_> {

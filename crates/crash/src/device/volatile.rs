@@ -103,6 +103,25 @@ impl VolatileRam {
         }
     }
 
+    /// The same device after these writes, which it has completed and not flushed.
+    ///
+    /// # Panics
+    /// If it has been used, or if one of them leaves it.
+    #[must_use]
+    pub fn after(mut self, writes: impl IntoIterator<Item = BlockWrite>) -> VolatileRam {
+        assert!(self.events == 0 && self.running.is_empty(), "the device has been used");
+        for write in writes {
+            let number = self.next_number;
+            self.next_number += 1;
+            write.write_to(&mut self.current).expect("the write is on the device");
+            match self.volatile() {
+                true => self.pending.admit(number, write),
+                false => write.write_to(&mut self.durable).expect("it was written above"),
+            }
+        }
+        self
+    }
+
     /// What is certain to survive a power cut now.
     pub fn durable(&self) -> &Cells {
         &self.durable

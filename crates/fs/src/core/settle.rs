@@ -28,6 +28,8 @@ pub struct Barriers {
     files: BTreeMap<CallKey, usize>,
     /// Blocks that such calls wait for.
     blocks: BTreeMap<BlockNo, Vec<Wait>>,
+    /// Blocks that calls will wait for in this round or a later one, and how many calls each.
+    named: BTreeMap<BlockNo, usize>,
     /// Such calls of which all blocks are written.
     files_written: Vec<CallKey>,
     /// Calls that wait for the flush in flight.
@@ -62,6 +64,7 @@ impl Default for Barriers {
             waiting: VecDeque::new(),
             files: BTreeMap::new(),
             blocks: BTreeMap::new(),
+            named: BTreeMap::new(),
             files_written: Vec::new(),
             flushing: None,
             unflushed: false,
@@ -165,9 +168,28 @@ impl Barriers {
         !self.brought.is_empty() || !self.ordering.is_empty()
     }
 
+    /// A call of several rounds is to wait for these blocks, in one of them.
+    pub(crate) fn name(&mut self, blocks: &[BlockNo]) {
+        for &block in blocks {
+            *self.named.entry(block).or_default() += 1;
+        }
+    }
+
+    /// It waits no longer.
+    pub(crate) fn unname(&mut self, blocks: &[BlockNo]) {
+        for block in blocks {
+            let Some(calls) = self.named.get_mut(block) else { continue };
+            *calls -= 1;
+            if *calls == 0 {
+                self.named.remove(block);
+            }
+        }
+    }
+
     /// True if a call waits for the write of a block with changes of this epoch.
     pub(crate) fn is_awaited(&self, block: BlockNo, epoch: u64) -> bool {
         self.blocks.contains_key(&block)
+            || self.named.contains_key(&block)
             || self.waiting.back().is_some_and(|&(waits_for, _)| waits_for >= epoch)
     }
 

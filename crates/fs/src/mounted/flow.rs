@@ -68,7 +68,7 @@ impl<P: Personality> Mounted<P> {
                 self.stop_settled();
             } else if !self.goes_on(key, result, cx) {
                 let mut pending = self.parked.remove(key);
-                self.no_longer_waits();
+                self.no_longer_waits(pending.durable.as_deref());
                 let mark = pending.durable.as_ref().and_then(|durable| durable.mark.as_ref());
                 if let (Some(mark), Ok(())) = (mark, result) {
                     self.format.is_durable(mark);

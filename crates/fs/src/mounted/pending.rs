@@ -148,6 +148,8 @@ pub struct Durable<M> {
     pub fields: Vec<Field>,
     /// What the format notes as durable afterwards.
     pub mark: Option<M>,
+    /// Blocks that count as awaited until the call is answered, where writes are not ordered.
+    pub named: Vec<BlockNo>,
     /// The time of the policy when the call began to wait.
     pub since: u64,
     /// Rounds so far.
@@ -161,8 +163,9 @@ pub struct Durable<M> {
 impl<M> Durable<M> {
     /// These blocks, or everything.
     pub fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Option<M>) -> Durable<M> {
-        let bodies = Vec::new();
-        Durable { blocks, bodies, fields, mark, since: 0, rounds: 0, unordered: 0, last: false }
+        let (bodies, named) = (Vec::new(), Vec::new());
+        let (since, rounds, unordered, last) = (0, 0, 0, false);
+        Durable { blocks, bodies, fields, mark, named, since, rounds, unordered, last }
     }
 
     /// What a call of a policy that writes at once names.

@@ -468,9 +468,9 @@ impl Recovery<'_> {
         };
         volume.log.heads.push(Head { segment, offset: 0, next });
         if !planted(PlantedBug::StaleTailAccepted) {
-            if followed.accepted > 0 {
-                // What the record says must be true before it is there: what was found may be in a
-                // cache that only a process has lost.
+            // What the record says must be true before it is there: what was found, the last record
+            // included, may be in a cache that only a process has lost.
+            if !planted(PlantedBug::MountNotFlushed) {
                 self.disk.flush()?;
             }
             let judged = Some(position.into());

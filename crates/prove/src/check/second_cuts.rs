@@ -2,7 +2,7 @@
 
 use super::{Checker, State, Wrong};
 use crate::ProveReport;
-use crate::recovery_cuts::{Cut, Leaving, cut_recovery};
+use crate::recovery_cuts::{Cut, Found, Leaving, cut_recovery};
 use crate::subject::Subject;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::rng::Rng;
@@ -38,7 +38,7 @@ impl SecondCut {
         let third = (rng.below(THIRD_CUT) == 0).then(|| rng.below(MOST_CUTS));
         if let Some(writes) = third {
             let most = writes as usize + 1;
-            let (cuts, whole) = checker.cut_recovery(media, most);
+            let (cuts, whole) = checker.cut_recovery(Found::after_a_cut(media), most);
             let cut = cuts.get(writes as usize);
             media = cut.map_or(whole, |cut| cut.leave(Leaving::Something, rng));
         }
@@ -64,21 +64,21 @@ impl SecondCut {
 }
 
 impl<S: Subject> Checker<S> {
-    fn cut_recovery(&mut self, media: Vec<Cells>, most: usize) -> (Vec<Cut>, Vec<Cells>) {
-        cut_recovery(self.subject, &mut self.looks, media, self.volatile, most)
+    fn cut_recovery(&mut self, found: Found, most: usize) -> (Vec<Cut>, Vec<Cells>) {
+        cut_recovery(self.subject, &mut self.looks, found, self.volatile, most)
     }
 
     /// Cuts the recovery of a state off after each of its writes.
     pub(super) fn cut_again(
         &mut self,
         state: &State<'_>,
-        media: &[Cells],
+        found: Found,
         oracle: &mut S::Oracle,
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Option<Wrong> {
         let most = MOST_CUTS as usize;
-        let (cuts, _) = self.cut_recovery(media.to_vec(), most);
+        let (cuts, _) = self.cut_recovery(found, most);
         for cut in (0..).zip(&cuts) {
             for leaving in [Leaving::Nothing, Leaving::Everything, Leaving::Something] {
                 let (second, left) = SecondCut::leave(cut, leaving, self, state, rng);

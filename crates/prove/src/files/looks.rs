@@ -38,6 +38,7 @@ pub struct Looks {
     /// Whether a check finds nothing at all, and the damage that it finds.
     checks: Transcripts<Option<Result<(bool, Damages), Wrong>>>,
     repairs: Transcripts<Option<Result<(), Wrong>>>,
+    marks: Transcripts<Option<Result<(), Wrong>>>,
     trees: Trees,
 }
 
@@ -63,6 +64,20 @@ fn checked(kind: Kind, rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damag
 fn repaired(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
     let failed = |error| wrong(Sort::Dead, format!("the image cannot be repaired: {error}"));
     (kind.repair)(disk).map(|_| ()).map_err(failed)
+}
+
+/// An image that says it was unmounted cleanly is sound, under every policy: the next mount does
+/// not check it.
+fn marked(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
+    // What cannot be checked is not mounted either.
+    let Ok(found) = (kind.check)(disk) else { return Ok(()) };
+    match found.list.first().filter(|_| found.unmounted) {
+        None => Ok(()),
+        Some(first) => {
+            let story = format!("the image says that it was unmounted, and a check finds: {first}");
+            Err(wrong(Sort::Image, story))
+        }
+    }
 }
 
 impl Looks {
@@ -109,6 +124,7 @@ impl Looks {
             Memory::Without(step) => {
                 self.checks.leave_out(step);
                 self.repairs.leave_out(step);
+                self.marks.leave_out(step);
             }
         }
         if self.contents.count() > MOST_CONTENTS {
@@ -122,7 +138,8 @@ impl Looks {
         image: &mut [Content],
         again: bool,
     ) -> Result<Rc<Tree>, Wrong> {
-        let Looks { contents, checks, repairs, trees } = self;
+        let Looks { contents, checks, repairs, marks, trees } = self;
+        marks.play(contents, image, |disk| marked(kind, disk))?;
         let (mut sound, mut damages) = (false, Damages::NONE);
         let is_unsound = rules.is_loose() || again && rules.repairs();
         if !is_unsound {

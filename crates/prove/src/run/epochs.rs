@@ -7,6 +7,7 @@ use crate::crash_states::choose;
 use crate::machine::{DeviceKind, Machine};
 use crate::mounting::mount;
 use crate::oracle::Oracle as _;
+use crate::recovery_cuts::{Left, mount_and_tell};
 use crate::small_disk::SmallArm;
 use crate::subject::{Subject, VolumeOf};
 use crate::volume::Mounted as _;
@@ -108,20 +109,22 @@ pub(super) fn power_on<S: Subject>(
         }
         Damage::None | Damage::Open => subject.tinker(&mut media, &mut rng),
     };
-    let mounted = mount(subject, &mut media, lost, &options)
+    let (mounted, left) = mount_and_tell(subject, media, lost, &options)
         .expect("only media that were found good are mounted here");
-    let mut absent = subject.absent(&media);
+    let whole: Vec<Cells> = left.iter().map(|one| one.whole.clone()).collect();
+    let mut absent = subject.absent(&whole);
     absent.extend(lost);
-    let ram = |medium| {
+    // What the mount has not flushed is not durable.
+    let ram = |Left { flushed, unflushed, .. }: Left| {
         let latency = match rng.below(5) {
             _ if slow_flushes => Latency::SlowFlushes,
             0 => Latency::InOrder(100 * MICROS),
             _ => Latency::Random,
         };
         let stream = Rng::stream(rng.next(), "device");
-        VolatileRam::with_contract(medium, contract, latency, stream)
+        VolatileRam::with_contract(flushed, contract, latency, stream).after(unflushed)
     };
-    let rams = media.into_iter().map(ram).collect();
+    let rams = left.into_iter().map(ram).collect();
     let (machine, probes) = Machine::new(rams, arms);
     (mounted.join(probes, rng.next()), machine, absent)
 }

@@ -53,7 +53,7 @@ pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
     let mut report = RepairReport::default();
     let mut lost = Vec::new();
     let mut left = 0;
-    for _ in 0..MOST_ROUNDS {
+    for round in 0..MOST_ROUNDS {
         let Examined { superblock, findings, known } = examine(disk)?;
         if superblock.read_only != 0 {
             return Err(FsError::ReadOnlyFeatures(superblock.read_only));
@@ -67,6 +67,11 @@ pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
             report.lost = run.with_paths(&lost)?;
             report.marked_clean = run.mark_clean()?;
             return Ok(report);
+        }
+        if round == 0 {
+            // What is there may be in a cache that only a process has lost, and what is written
+            // now relies on it.
+            run.store.flush()?;
         }
         let mut progress = false;
         let first = findings.list.iter().map(Finding::phase).filter(|&phase| phase > 0).min();
