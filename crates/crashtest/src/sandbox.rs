@@ -10,6 +10,7 @@
 //! [`mounts`] and [`LoopDevice`] make system calls without help of other programs.
 
 pub mod mounts;
+pub mod point;
 pub mod pool;
 pub mod process;
 pub mod protocol;

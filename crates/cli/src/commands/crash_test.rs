@@ -17,6 +17,7 @@ use seekless_crashtest::replay::mount::{Place, Way};
 use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Probe, Report};
+use seekless_crashtest::sandbox::point::Point;
 use seekless_crashtest::sandbox::pool::DIR;
 use seekless_crashtest::sandbox::{self, SandboxOptions};
 use seekless_crashtest::session::{Load, Session};
@@ -404,10 +405,9 @@ impl Test<'_> {
 
     /// Removes mount points: what stays is for people.
     fn tidy(&self) {
-        for name in ["mnt", "disks"] {
-            let _ = std::fs::remove_dir(self.path(name));
-        }
-        let _ = std::fs::remove_file(self.path("device"));
+        // Unless another process replays the recording already.
+        let _ = Point::new(&self.dir);
+        let _ = std::fs::remove_dir(self.path("disks"));
         let _ = std::fs::remove_file(self.path("disk.img"));
     }
 

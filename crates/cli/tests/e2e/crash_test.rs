@@ -12,6 +12,7 @@ mod leaks;
 mod machines;
 mod policies;
 mod reports;
+mod shards;
 mod signals;
 mod verdicts;
 mod workloads;

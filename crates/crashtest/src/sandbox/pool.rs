@@ -4,9 +4,9 @@
 //! each worker is in the pool, so there are never more than the pool was made for.
 
 use super::mounts::Mounting;
+use super::point::Point;
 use super::process::{Asked, Worker};
 use super::protocol::{Answer, Job, Ran};
-use super::worker::DEVICE_PATH;
 use crate::replay::check::{Checked, Checker, DEVICE, Verdict, quoted, tail, verdict};
 use crate::replay::stop::Stop;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -37,7 +37,7 @@ pub struct SandboxOptions {
     pub timeout: Duration,
     /// Once a stop is requested here, checks are ended and no others begun.
     pub stop: Arc<Stop>,
-    /// A directory for the mount point `mnt` and the link `device`, for this pool alone.
+    /// A directory for the mount point `mnt` and the link `device`. Pools can share it.
     pub dir: PathBuf,
 }
 
@@ -45,8 +45,7 @@ pub struct SandboxOptions {
 #[derive(Debug)]
 pub struct Workers {
     options: SandboxOptions,
-    point: PathBuf,
-    link: PathBuf,
+    point: Point,
     line: String,
     /// A place for each worker; empty until it is needed and after it was killed.
     idle: Mutex<Vec<Option<Worker>>>,
@@ -65,31 +64,20 @@ impl Workers {
     /// # Errors
     /// If the directory cannot be used, or no worker can be started.
     pub fn new(options: SandboxOptions, count: usize) -> io::Result<Workers> {
-        let dir = std::path::absolute(&options.dir)?;
-        let (point, link) = (dir.join("mnt"), dir.join("device"));
-        match std::fs::create_dir(&point) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        // Each worker has another file behind the same name, so that equal states give equal
-        // messages.
-        match std::os::unix::fs::symlink(DEVICE_PATH, &link) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let line = options.command.replace(DEVICE, &quoted(&link.to_string_lossy()));
-        let line = line.replace(DIR, &quoted(&point.to_string_lossy()));
+        let point = Point::new(&options.dir)?;
+        let line = options.command.replace(DEVICE, &quoted(&point.link().to_string_lossy()));
+        let line = line.replace(DIR, &quoted(&point.path().to_string_lossy()));
         let first = Worker::start(&options.program)?;
         let mut idle: Vec<Option<Worker>> = std::iter::repeat_with(|| None).take(count).collect();
         idle.pop();
         idle.push(Some(first));
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
-        Ok(Workers { options, point, link, line, idle, returned })
+        Ok(Workers { options, point, line, idle, returned })
     }
 
     /// The mount point of states, the same in every worker.
     pub fn point(&self) -> &Path {
-        &self.point
+        self.point.path()
     }
 
     /// What ends checks.
@@ -150,7 +138,7 @@ impl Workers {
         let job = Job {
             line: self.line.clone(),
             variables: variables.iter().map(named).collect(),
-            mount: self.options.mount.clone().map(|how| (self.point.clone(), how)),
+            mount: self.options.mount.clone().map(|how| (self.point.path().to_owned(), how)),
             watch: None,
             in_steps: false,
         };
@@ -187,9 +175,8 @@ impl Drop for Taken<'_> {
 
 impl Drop for Workers {
     fn drop(&mut self) {
+        // Before the mount point goes.
         self.idle.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        let _ = std::fs::remove_file(&self.link);
-        let _ = std::fs::remove_dir(&self.point);
     }
 }
 

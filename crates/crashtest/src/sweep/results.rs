@@ -4,8 +4,12 @@
 //! Each process appends to a file of its own, a JSON object a line: first what was swept, then one
 //! verdict each. Verdicts go by the content of a state, so a line serves whatever the state was
 //! called. A last line that was cut off is ignored.
+//!
+//! A check that failed or hung says nothing about its state: its machine was to blame. Such a
+//! verdict is written down, but a later process checks the state again.
 
 use super::Tried;
+use crate::report::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -170,7 +174,17 @@ fn read(
     for line in lines {
         let Ok(line) = serde_json::from_str::<Line>(&line?) else { continue };
         let Ok(contents) = u128::from_str_radix(&line.contents, 16) else { continue };
-        known.insert((contents, line.acked), line.tried);
+        if says_something(line.tried.kind) {
+            known.insert((contents, line.acked), line.tried);
+        }
     }
     Ok(true)
+}
+
+/// Whether a verdict is about the state, not about the machine of the check.
+fn says_something(kind: Kind) -> bool {
+    match kind {
+        Kind::Good | Kind::Lost | Kind::Broken => true,
+        Kind::Failed | Kind::Hung => false,
+    }
 }

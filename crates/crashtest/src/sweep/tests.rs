@@ -258,6 +258,44 @@ fn results_survive_a_line_that_was_cut_off() {
 }
 
 #[test]
+fn verdicts_that_say_nothing_of_the_state_are_tried_again() {
+    let world = World::new(|path| rows(path, 2, 4096, |_| false));
+    let dir = world.dir.path().join("results");
+    let subject = Subject {
+        tape: "t".into(),
+        check: "c".into(),
+        files: String::new(),
+        file_system: None,
+        acknowledgements: true,
+    };
+    let (checker, options) = (counted(sound(4096)), options());
+    let run = |checker: &dyn Checker| {
+        let mut results = Results::open(&dir, "a", &subject).unwrap();
+        world.sweep(checker, &options).run(Some(&mut results), &mut |_| {}).unwrap()
+    };
+    for (broken, kind) in [(Verdict::Failed("x".into()), Kind::Failed), (Verdict::Hung, Kind::Hung)]
+    {
+        let swept = run(&Always(broken));
+        assert_eq!(swept.count(kind), swept.space, "the machine is out of order");
+    }
+    let swept = run(&checker);
+    assert_eq!(swept.count(Kind::Good), swept.space, "the cause is gone");
+    let checks = checker.1.load(Ordering::Relaxed);
+    assert!(checks > 0);
+    run(&checker);
+    assert_eq!(checker.1.load(Ordering::Relaxed), checks, "good states are known");
+}
+
+/// A check that always comes to the same.
+struct Always(Verdict);
+
+impl Checker for Always {
+    fn check(&self, _: &Path, _: &[(&str, String)]) -> std::io::Result<Checked> {
+        Ok(Checked { verdict: self.0.clone(), output: String::new() })
+    }
+}
+
+#[test]
 fn a_budget_tries_each_state_once_in_another_order() {
     let world = World::new(|path| rows(path, 9, 4096, |row| row == 3));
     let checker = counted(sound(4096));

@@ -188,6 +188,17 @@ impl Bench {
         finished(child)
     }
 
+    /// The names in a directory of this test, in order.
+    pub fn names(&self, dir: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(dir)).expect("a directory");
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.expect("an entry").file_name().to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+
     /// Waits for a file of this test to hold a number of lines, and gives them.
     pub fn lines(&self, name: &str) -> Vec<String> {
         let text = fs::read_to_string(self.path(name)).unwrap_or_default();
