@@ -25,6 +25,8 @@ pub enum Exit {
     Check = 6,
     /// The machine lacks what the command needs.
     Lacking = 7,
+    /// Nothing bad was found, but not all states were tried.
+    Partial = 8,
     /// SIGHUP ended a command that cleans up first.
     HungUp = 129,
     /// SIGINT ended it.
@@ -54,7 +56,8 @@ Exit codes:
   4  the image, socket or address is in use
   5  the backing store failed while the volume was served
   6  a command of yours failed for its own reasons, or cannot be trusted
-  7  the machine lacks what the command needs";
+  7  the machine lacks what the command needs
+  8  a crash test found nothing bad, but its time ended before all states were tried";
 
 /// Why a command failed.
 #[derive(Debug)]

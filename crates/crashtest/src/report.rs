@@ -128,6 +128,12 @@ pub struct Coverage {
     pub hung: u64,
     /// The sweep reached every state of the space.
     pub complete: bool,
+    /// States of the space that were this sweep's to try: all of them, or those of a shard.
+    pub share: u64,
+    /// The sweep ended before it had tried its share.
+    pub cut_short: bool,
+    /// Percentage of the share that is enough for success.
+    pub enough_percent: Option<f64>,
     /// Time limit of the sweep in seconds.
     pub budget_s: Option<f64>,
 }

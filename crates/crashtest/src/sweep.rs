@@ -80,6 +80,8 @@ pub struct Options {
     pub shard: Shard,
     /// End at the first state that is not good.
     pub fail_fast: bool,
+    /// Percentage of the states that is enough for success.
+    pub enough_percent: Option<f64>,
 }
 
 /// Why a sweep ended early, or could not begin.
@@ -157,6 +159,8 @@ pub struct Swept {
     pub boundaries: u64,
     /// States that the bounds choose, in all shards.
     pub space: u64,
+    /// Those of this shard.
+    pub share: u64,
     /// All states of this shard were tried.
     pub is_complete: bool,
     /// How long it took.
@@ -176,7 +180,7 @@ impl Swept {
 pub struct Progress {
     /// States tried, with those equal to one.
     pub done: u64,
-    /// States of all shards.
+    /// States of this shard.
     pub space: u64,
     /// Those that are not good.
     pub bad: u64,
@@ -213,7 +217,7 @@ impl Sweep<'_> {
             first: BTreeMap::new(),
             results,
             trouble: None,
-            progress: Progress { space: space.states, ..Progress::default() },
+            progress: Progress { space: space.share, ..Progress::default() },
             is_over: false,
         };
         let mut walk = Walk::new(self.session, self.options);
@@ -259,6 +263,7 @@ impl Sweep<'_> {
             rows: with_verdicts_of_equals(run.rows),
             boundaries: space.boundaries,
             space: space.states,
+            share: space.share,
             is_complete: is_complete && !is_stopped,
             took: began.elapsed(),
         })

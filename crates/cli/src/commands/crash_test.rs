@@ -58,7 +58,8 @@ mounts are in a namespace of their own.
 
 Exit codes: 0 all states are good; 1 data is lost or broken; 3 nothing was written or acknowledged;
 6 --setup, --run or --check failed for its own reasons, or the check cannot be trusted; 7 the
-machine lacks something; 129, 130 and 143 it was ended by SIGHUP, SIGINT or SIGTERM.")]
+machine lacks something; 8 no state is bad, but --budget ended before all were tried; 129, 130 and
+143 it was ended by SIGHUP, SIGINT or SIGTERM.")]
 pub struct Args {
     /// The file system: ext4, xfs, btrfs, f2fs, raw for none, or seekless:ffs:POLICY for one of
     /// Seekless; with `all` as POLICY, one run is tried under every policy.

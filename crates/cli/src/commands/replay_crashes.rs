@@ -46,8 +46,8 @@ SEEKLESS_STATE (the name of the state).
 
 Exit codes: 0 all states are good; 1 data is lost or broken; 3 the recording cannot be used, or is
 good as far as it goes but was cut short (see --cut-short); 6 the check fails on an undamaged disk,
-cannot fail, or failed for its own reasons; 129, 130 and 143 it was ended by SIGHUP, SIGINT or
-SIGTERM, and told what it had found.")]
+cannot fail, or failed for its own reasons; 8 no state is bad, but --budget ended before all were
+tried; 129, 130 and 143 it was ended by SIGHUP, SIGINT or SIGTERM, and told what it had found.")]
 pub struct Args {
     /// The recording, made by `seekless record` or `seekless crash-test`.
     recording: PathBuf,

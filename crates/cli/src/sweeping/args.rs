@@ -38,9 +38,13 @@ pub struct SweepArgs {
     /// Check consistency only: tell the check of no acknowledgement.
     #[arg(long)]
     pub consistency_only: bool,
-    /// Time for the states, such as 60s or 10m. The most telling states are tried first.
+    /// Time for the states, such as 60s or 10m. The most telling states are tried first. If it ends
+    /// before all are tried, and none is bad, the exit code is 8.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<Duration>,
+    /// With a budget: the share of the states that is enough for exit code 0, such as 80%.
+    #[arg(long, value_name = "PERCENT", value_parser = percentage)]
+    pub min_coverage: Option<f64>,
     /// Try only a share of the states: part I of N.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
@@ -124,6 +128,7 @@ impl SweepArgs {
             budget: self.budget,
             shard: self.shard.unwrap_or(Shard::WHOLE),
             fail_fast: self.fail_fast,
+            enough_percent: self.min_coverage,
         })
     }
 
@@ -163,9 +168,27 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit).map_err(|error| format!("`{text}`: {error}"))
 }
 
+/// Parses a percentage: a number from 0 to 100, with or without its sign.
+fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
+    number
+        .filter(|number| (0.0..=100.0).contains(number))
+        .ok_or_else(|| format!("`{text}` is no share: write a percentage from 0% to 100%"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_percentages() {
+        for (text, share) in [("80", 80.0), ("99.5%", 99.5), ("0%", 0.0), ("100%", 100.0)] {
+            assert_eq!(percentage(text), Ok(share), "{text}");
+        }
+        for text in ["", "%", "-1", "101%", "all", "nan", "0.8.1"] {
+            assert!(percentage(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

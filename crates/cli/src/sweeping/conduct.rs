@@ -114,7 +114,7 @@ impl Conduct<'_> {
         let is_complete = row.tried.is_some();
         let rows = if is_complete { vec![row] } else { Vec::new() };
         let took = began.elapsed();
-        let swept = Swept { rows, boundaries: 1, space: 1, is_complete, took };
+        let swept = Swept { rows, boundaries: 1, space: 1, share: 1, is_complete, took };
         let report = self.tell_of(&swept, &[], false)?;
         output::print(&report, self.args, out)?;
         Ok(report)
@@ -254,6 +254,7 @@ pub fn exit_code(report: &Report) -> Option<Exit> {
         () if coverage.lost + coverage.broken > 0 => Some(Exit::Failed),
         () if report.probes.iter().any(is_wrong) => Some(Exit::Check),
         () if coverage.failed + coverage.hung > 0 => Some(Exit::Check),
+        () if !coverage.is_enough() => Some(Exit::Partial),
         () => None,
     }
 }

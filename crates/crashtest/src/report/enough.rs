@@ -54,7 +54,10 @@ fn of(verdicts: &[(&str, Verdict)]) -> Answer {
         (None, false) => {
             format!("bad under {}: look for an fsync that is missing", bad.join(" and "))
         }
-        (None, true) => "no policy has a verdict".to_owned(),
+        (None, true) => match with(Verdict::GreenSoFar).next() {
+            Some((policy, _)) => format!("good so far under {policy}; not all states were tried"),
+            None => "no policy has a verdict".to_owned(),
+        },
     };
     Answer { policy: least.map(|(policy, _)| policy), sentence }
 }

@@ -87,6 +87,7 @@ fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Red => "red",
         Verdict::Green => "green",
+        Verdict::GreenSoFar => "none",
         Verdict::NoVerdict => "none",
     }
 }

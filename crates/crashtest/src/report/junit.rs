@@ -127,7 +127,12 @@ fn probe_case(probe: &Probe) -> Case {
 
 /// The sweep as a whole. It passes with a verdict: bad states have cases of their own.
 fn sweep_case(report: &Report) -> Case {
-    let outcome = (report.verdict() == Verdict::NoVerdict).then(|| Outcome {
+    let is_decided = match report.verdict() {
+        Verdict::Red | Verdict::Green => true,
+        Verdict::GreenSoFar => report.coverage.is_enough(),
+        Verdict::NoVerdict => false,
+    };
+    let outcome = (!is_decided).then(|| Outcome {
         element: "error",
         kind: "no-verdict",
         message: report.headline(),

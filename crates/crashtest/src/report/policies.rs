@@ -19,11 +19,17 @@ pub struct PolicyReport {
 }
 
 /// The verdict on all policies together: red if one is red, green if all are green.
+/// States that were not tried under one policy make it green so far.
 pub fn verdict(reports: &[PolicyReport]) -> Verdict {
     let is = |wanted| reports.iter().filter(|one| one.report.verdict() == wanted).count();
     match () {
         () if is(Verdict::Red) > 0 => Verdict::Red,
         () if is(Verdict::Green) == reports.len() && !reports.is_empty() => Verdict::Green,
+        () if is(Verdict::Green) + is(Verdict::GreenSoFar) == reports.len()
+            && !reports.is_empty() =>
+        {
+            Verdict::GreenSoFar
+        }
         () => Verdict::NoVerdict,
     }
 }
@@ -38,6 +44,9 @@ pub fn headline(reports: &[PolicyReport]) -> String {
     let reason = match verdict {
         Verdict::Red => format!("bad states under {}", names(Verdict::Red)),
         Verdict::Green => format!("no bad state under {}", names(Verdict::Green)),
+        Verdict::GreenSoFar => {
+            format!("not all states were tried under {}", names(Verdict::GreenSoFar))
+        }
         Verdict::NoVerdict => match names(Verdict::NoVerdict).as_str() {
             "" => "no policy was tried".to_owned(),
             names => format!("no verdict under {names}"),

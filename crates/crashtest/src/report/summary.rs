@@ -14,8 +14,10 @@ use super::{Acknowledgements, Coverage, Kind, Probe, Report};
 pub enum Verdict {
     /// A power cut can lose acknowledged data or break the state.
     Red,
-    /// The check accepts every state that was tried.
+    /// The check accepts every state of the sweep.
     Green,
+    /// The check accepts every state that was tried, and others were not tried.
+    GreenSoFar,
     /// The test says nothing about the software.
     NoVerdict,
 }
@@ -26,6 +28,7 @@ impl Verdict {
         match self {
             Verdict::Red => "RED",
             Verdict::Green => "GREEN",
+            Verdict::GreenSoFar => "GREEN SO FAR",
             Verdict::NoVerdict => "NO VERDICT",
         }
     }
@@ -65,6 +68,17 @@ impl Coverage {
     pub fn covered(&self) -> u64 {
         (self.tried + self.identical).min(self.space)
     }
+
+    /// States were left out that this sweep was to try.
+    pub fn is_partial(&self) -> bool {
+        self.cut_short && self.covered() < self.share
+    }
+
+    /// As much of the share was tried as the user asked for.
+    pub fn is_enough(&self) -> bool {
+        let reached = |percent: f64| self.covered() as f64 * 100.0 >= percent * self.share as f64;
+        !self.is_partial() || (self.judged() > 0 && self.enough_percent.is_some_and(reached))
+    }
 }
 
 impl Report {
@@ -78,6 +92,8 @@ impl Report {
             Verdict::Red
         } else if self.doubt().is_some() {
             Verdict::NoVerdict
+        } else if coverage.is_partial() {
+            Verdict::GreenSoFar
         } else {
             Verdict::Green
         }
@@ -88,7 +104,7 @@ impl Report {
         let verdict = self.verdict();
         let reason = match verdict {
             Verdict::Red => self.damage(),
-            Verdict::Green => self.all_good(),
+            Verdict::Green | Verdict::GreenSoFar => self.all_good(),
             Verdict::NoVerdict => self.doubt().unwrap_or_default(),
         };
         format!("{}: {reason}", verdict.word())
@@ -120,9 +136,16 @@ impl Report {
     /// What a green verdict covers.
     fn all_good(&self) -> String {
         let coverage = &self.coverage;
-        let part = match coverage.complete {
-            true => String::new(),
-            false => format!(" ({} of the space)", percent(coverage.covered(), coverage.space)),
+        let of = |whole| percent(coverage.covered(), whole);
+        let part = match (coverage.is_partial(), coverage.complete) {
+            (true, _) if coverage.share < coverage.space => {
+                format!(" ({} of this shard; the others were not tried)", of(coverage.share))
+            }
+            (true, _) => {
+                format!(" ({} of the space; the others were not tried)", of(coverage.space))
+            }
+            (false, true) => String::new(),
+            (false, false) => format!(" ({} of the space)", of(coverage.space)),
         };
         let promise = match &self.acknowledgements {
             Acknowledgements::Used { count } => {

@@ -105,7 +105,7 @@ fn headline(out: &mut String, report: &Report, style: Style) {
     let code = match report.verdict() {
         Verdict::Red => "1;31",
         Verdict::Green => "1;32",
-        Verdict::NoVerdict => "1;33",
+        Verdict::GreenSoFar | Verdict::NoVerdict => "1;33",
     };
     line(out, &style.paint(code, &report.headline()));
     line(out, &format!("  {:<9} {}", "test:", one_line(&report.title, MOST_TITLE)));

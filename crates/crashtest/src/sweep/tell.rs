@@ -195,6 +195,9 @@ fn coverage(swept: &Swept, options: &Options) -> Coverage {
         failed: swept.count(Kind::Failed),
         hung: swept.count(Kind::Hung),
         complete: swept.is_complete && options.shard.count == 1,
+        share: swept.share,
+        cut_short: !swept.is_complete,
+        enough_percent: options.enough_percent,
         budget_s: options.budget.map(|budget| budget.as_secs_f64()),
     }
 }

@@ -3,6 +3,7 @@
 use super::example::{Effort, groups};
 use super::probes::Question;
 use super::results::{Results, Subject, files_of};
+use super::walk::Space;
 use super::*;
 use crate::record::tape::{Header, Request, Writer};
 use crate::replay::check::{Checked, Checker};
@@ -109,6 +110,7 @@ fn options() -> Options {
         budget: None,
         shard: Shard::WHOLE,
         fail_fast: false,
+        enough_percent: None,
     }
 }
 
@@ -315,6 +317,46 @@ fn a_budget_tries_each_state_once_in_another_order() {
     let none = Options { budget: Some(Duration::ZERO), ..options() };
     let swept = world.sweep(&checker, &none).run(None, &mut |_| {}).unwrap();
     assert!(!swept.is_complete && swept.rows.is_empty() && swept.space == plain.len() as u64);
+}
+
+#[test]
+fn a_budget_begins_with_boundaries_that_owe_something_new() {
+    // Of the boundaries only every second follows an acknowledgement.
+    let world = World::new(|path| rows(path, 9, 4096, |_| false));
+    let checker = counted(sound(4096));
+    let options = Options { budget: Some(Duration::from_secs(600)), ..options() };
+    let swept = world.sweep(&checker, &options).run(None, &mut |_| {}).unwrap();
+    let epochs: Vec<Epoch> = world.session.history().epochs().collect();
+    let owing: Vec<u64> = epochs
+        .windows(2)
+        .filter(|pair| pair[1].acked > pair[0].acked)
+        .map(|pair| pair[1].cut)
+        .collect();
+    assert!(owing.len() * 2 <= epochs.len() && owing.len() > 5, "{owing:?}");
+    let first: Vec<u64> = swept.rows.iter().take(owing.len()).map(|row| row.cut).collect();
+    assert!(first.iter().all(|cut| owing.contains(cut)), "{first:?} of {owing:?}");
+}
+
+#[test]
+fn a_sweep_that_is_cut_short_knows_its_share() {
+    let world = World::new(|path| rows(path, 4, 4096, |_| false));
+    let checker = counted(sound(4096));
+    let mut shares = 0;
+    for index in 1..=3 {
+        let shard = Shard { index, count: 3 };
+        let options = Options { shard, ..options() };
+        let swept = world.sweep(&checker, &options).run(None, &mut |_| {}).unwrap();
+        assert_eq!(swept.share, swept.rows.len() as u64);
+        shares += swept.share;
+        let sweep = world.sweep(&checker, &options);
+        let answers = sweep.probe().unwrap();
+        assert_eq!(sweep.report(&swept, &answers).verdict(), crate::report::Verdict::Green);
+        let none = Options { budget: Some(Duration::ZERO), ..options.clone() };
+        let swept = world.sweep(&checker, &none).run(None, &mut |_| {}).unwrap();
+        let coverage = world.sweep(&checker, &none).report(&swept, &answers).coverage;
+        assert!(coverage.is_partial() && !coverage.is_enough(), "{coverage:?}");
+    }
+    assert_eq!(shares, Space::of(&world.session, &options()).states);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The order in which states are tried.
 //!
 //! Without a budget of time: from flush boundary to flush boundary. With one: the most telling
-//! kinds of states first (see [`rank`]), each kind spread evenly over the recording, so that
-//! whatever time there is covers all of it.
+//! kinds of states first (see [`rank`]). Of each kind come first the boundaries that owe something
+//! new: behind the one before them, something was acknowledged. Both are spread evenly over the
+//! recording, so that whatever time there is covers all of it.
 
 use super::contents::Contents;
 use super::{Options, Shard};
@@ -18,10 +19,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
-/// Passes over the recording in which a kind of states is tried: each takes every eighth boundary.
-const PASSES: u64 = 8;
+/// Passes over the recording in which a kind of states is tried: each takes every fourth boundary.
+const PASSES: u64 = 4;
 /// The passes in an order in which the first few are spread evenly.
-const SPREAD: [u64; PASSES as usize] = [0, 4, 2, 6, 1, 5, 3, 7];
+const SPREAD: [u64; PASSES as usize] = [0, 2, 1, 3];
 const ALL_RANKS: RangeInclusive<u8> = 0..=4;
 
 /// A state to be tried.
@@ -51,16 +52,21 @@ pub(super) fn rank(state: &State) -> u8 {
 #[derive(Clone, Debug)]
 struct Pass {
     ranks: RangeInclusive<u8>,
-    /// Every so many boundaries.
+    /// Only boundaries that owe something new, or only the others.
+    owing: Option<bool>,
+    /// Every so many boundaries of these.
     every: u64,
     from: u64,
 }
 
 fn passes(is_budgeted: bool) -> VecDeque<Pass> {
     if !is_budgeted {
-        return [Pass { ranks: ALL_RANKS, every: 1, from: 0 }].into();
+        return [Pass { ranks: ALL_RANKS, owing: None, every: 1, from: 0 }].into();
     }
-    let of_rank = |rank| SPREAD.map(|from| Pass { ranks: rank..=rank, every: PASSES, from });
+    let spread = |rank, owing| {
+        SPREAD.map(|from| Pass { ranks: rank..=rank, owing: Some(owing), every: PASSES, from })
+    };
+    let of_rank = |rank| [spread(rank, true), spread(rank, false)].into_iter().flatten();
     ALL_RANKS.flat_map(of_rank).collect()
 }
 
@@ -71,7 +77,7 @@ pub(super) struct Walk<'s> {
     passes: VecDeque<Pass>,
     pass: Pass,
     epochs: Epochs<'s>,
-    /// Boundaries seen in this pass that are tried.
+    /// Boundaries seen in this pass that are of its kind.
     seen: u64,
     epoch: Arc<Epoch>,
     durable: Arc<Extents>,
@@ -86,15 +92,20 @@ pub(super) struct Space {
     pub(super) boundaries: u64,
     /// States at all of them that are chosen.
     pub(super) states: u64,
+    /// Those of the shard.
+    pub(super) share: u64,
 }
 
 impl Space {
-    /// Counts what a walk without a shard hands out.
+    /// Counts what walks hand out, of all shards and of this one.
     pub(super) fn of(session: &Session, options: &Options) -> Space {
         let mut space = Space::default();
         for epoch in session.history().epochs().filter(|epoch| is_tried(epoch, options)) {
             space.boundaries += 1;
-            space.states += choose(session.history(), &epoch, &options.bounds).len() as u64;
+            let chosen = choose(session.history(), &epoch, &options.bounds);
+            space.states += chosen.len() as u64;
+            let is_mine = |state: &&State| options.shard.has(session, &epoch, state);
+            space.share += chosen.iter().filter(is_mine).count() as u64;
         }
         space
     }
@@ -141,7 +152,7 @@ impl<'s> Walk<'s> {
         loop {
             while let Some(state) = self.queue.pop_front() {
                 let (epoch, durable) = (Arc::clone(&self.epoch), Arc::clone(&self.durable));
-                if !self.is_mine(&epoch, &state) {
+                if !self.options.shard.has(self.session, &epoch, &state) {
                     continue;
                 }
                 let contents = self.contents.of_state(self.session, &durable, &epoch, &state)?;
@@ -158,7 +169,9 @@ impl<'s> Walk<'s> {
         let Some(epoch) = self.epochs.next() else { return Ok(false) };
         self.session.settle(Arc::make_mut(&mut self.durable), &epoch);
         self.contents.settle(self.session, &self.durable, &epoch)?;
-        if is_tried(&epoch, self.options) {
+        let owes = epoch.acked > self.epoch.acked;
+        let is_of_pass = self.pass.owing.is_none_or(|wanted| wanted == owes);
+        if is_tried(&epoch, self.options) && is_of_pass {
             if self.seen % self.pass.every == self.pass.from {
                 let chosen = choose(self.session.history(), &epoch, &self.options.bounds);
                 let ranks = &self.pass.ranks;
@@ -177,14 +190,16 @@ impl<'s> Walk<'s> {
         *self = Walk { passes, pass, ..Walk::new(self.session, self.options) };
         true
     }
+}
 
+impl Shard {
     /// Shards share states by a hash of their names, so that each has some of every boundary.
-    fn is_mine(&self, epoch: &Epoch, state: &State) -> bool {
-        let Shard { index, count } = self.options.shard;
+    fn has(self, session: &Session, epoch: &Epoch, state: &State) -> bool {
+        let Shard { index, count } = self;
         if count == 1 {
             return true;
         }
-        let name = names::short(&state.name(self.session.history(), epoch));
+        let name = names::short(&state.name(session.history(), epoch));
         XxHash3_64::oneshot(name.as_bytes()) % u64::from(count) == u64::from(index - 1)
     }
 }

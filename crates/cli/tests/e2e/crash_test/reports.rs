@@ -92,10 +92,23 @@ fn verdicts_of_another_check_or_a_new_recording_are_refused() {
 fn a_budget_tells_what_share_was_covered() {
     let Some(bench) = Bench::new() else { return };
     let slow = format!("case $SEEKLESS_STATE in *state|*data) ;; *) sleep 0.3;; esac; {ROWS}");
-    let ended = ends_with(bench.thorough(DURABLE, &slow).args(["--budget", "1s"]), 0);
+    let ended = ends_with(bench.thorough(DURABLE, &slow).args(["--budget", "1s"]), 8);
     let headline = ended.out.lines().next().unwrap_or_default();
-    assert!(headline.starts_with("GREEN") && headline.contains("% of the space)"), "{headline}");
+    assert!(headline.starts_with("GREEN SO FAR: all "), "{headline}");
+    assert!(headline.contains("% of the space; the others were not tried)"), "{headline}");
     assert!(ended.out.contains("cut short by the budget of 1"), "{}", ended.out);
+    let budgeted = |share: &str, code| {
+        let mut test = bench.thorough(DURABLE, &slow);
+        let ended =
+            ends_with(test.args(["--budget", "1s", "--json", "--min-coverage", share]), code);
+        serde_json::from_str::<serde_json::Value>(&ended.out).expect("JSON")
+    };
+    let report = budgeted("1%", 0);
+    assert_eq!((&report["verdict"], &report["exit_code"]), (&"green-so-far".into(), &0.into()));
+    assert_eq!(report["coverage"]["cut_short"], true);
+    assert_eq!(budgeted("99%", 8)["exit_code"], 8);
+    let whole = ends_with(bench.test(DURABLE, ROWS).args(["--budget", "600s"]), 0);
+    assert!(whole.out.starts_with("GREEN: all"), "{}", whole.out);
 }
 
 #[test]

@@ -56,6 +56,34 @@ fn good_states_are_green_and_say_what_was_checked() {
 }
 
 #[test]
+fn states_that_were_not_tried_keep_a_report_from_being_green() {
+    let mut report = clean();
+    report.coverage = Coverage { space: 626, share: 626, cut_short: true, ..report.coverage };
+    report.coverage.complete = false;
+    assert_eq!(report.verdict(), Verdict::GreenSoFar);
+    let head = "GREEN SO FAR: all 263 states are good (50.0% of the space; the others were not \
+                tried); 20 acknowledgements checked";
+    assert_eq!(report.headline(), head);
+    assert!(junit::write(&report).expect("memory").contains("errors=\"1\""));
+    for (percent, is_enough) in [(49.0, true), (50.0, true), (50.1, false)] {
+        report.coverage.enough_percent = Some(percent);
+        assert_eq!(report.coverage.is_enough(), is_enough, "{percent}");
+    }
+    report.coverage.enough_percent = Some(50.0);
+    assert!(junit::write(&report).expect("memory").contains("errors=\"0\""));
+    // A share of a shard, and the whole of one.
+    report.coverage.share = 400;
+    assert!(report.headline().contains("(78.2% of this shard; the others"), "{report:?}");
+    report.coverage.cut_short = false;
+    assert_eq!(report.verdict(), Verdict::Green);
+    // Without a state there is nothing to be green.
+    let nothing = Coverage { share: 9, space: 9, cut_short: true, ..Coverage::default() };
+    report.coverage = Coverage { enough_percent: Some(0.0), ..nothing };
+    assert_eq!(report.verdict(), Verdict::NoVerdict);
+    assert!(!report.coverage.is_enough());
+}
+
+#[test]
 fn a_check_that_cannot_be_trusted_gives_no_verdict() {
     let doubts: [Doubt; 8] = [
         (|report| report.probes[0].passed = false, "the check fails on an undamaged disk"),
