@@ -86,6 +86,8 @@ pub enum Command {
     CrashWorker {
         /// Where its process numbers begin; the worker reads it itself.
         first: Option<u32>,
+        /// `apart`, if it is to share nothing with the machine; the worker reads it itself.
+        isolation: Option<String>,
     },
     /// Print a completion script for a shell.
     #[command(hide = true)]

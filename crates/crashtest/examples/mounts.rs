@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     FileSystem::Ext4.make(&base)?;
     let stop = Arc::new(Stop::new()?);
     let options = SandboxOptions {
+        isolation: seekless_crashtest::sandbox::process::Isolation::Machine,
         program: "/proc/self/exe".into(),
         command: "true".to_owned(),
         mount: FileSystem::Ext4.for_checks(),

@@ -52,6 +52,8 @@ pub struct Report {
     pub states: Vec<StateRow>,
     /// What ended the sweep early, such as `SIGINT`.
     pub ended_by: Option<String>,
+    /// How the workload died, if it did: what it would have done later was not tried.
+    pub workload_died: Option<String>,
     /// Wall-clock time of the whole test, in seconds.
     pub elapsed_s: f64,
     /// What weakens the verdict, one sentence each.
@@ -122,6 +124,8 @@ pub struct Coverage {
     pub lost: u64,
     /// States of [`Kind::Broken`].
     pub broken: u64,
+    /// States of [`Kind::Wavers`].
+    pub wavers: u64,
     /// States of [`Kind::Failed`].
     pub failed: u64,
     /// States of [`Kind::Hung`].
@@ -146,6 +150,8 @@ pub enum Kind {
     Broken,
     /// It rejects the state only because acknowledged data is missing.
     Lost,
+    /// It rejects the state, and accepts the same state when it is asked again.
+    Wavers,
     /// It took longer than allowed.
     Hung,
     /// It failed for a reason of its own.

@@ -4,11 +4,13 @@
 //! loop device to the file of a state, mounts it, runs the check, kills what the check left,
 //! unmounts and answers. The parent ends a check by killing its worker: the kernel then ends
 //! every process of the namespace, takes its mounts away, and the loop devices detach themselves.
-//! So no mount, loop device or process outlives a check, however it ends.
+//! So no mount, loop device or process outlives a check, however it ends. Workers of checks also
+//! have a network, IPC, temporary files and a boot id of their own (`apart`).
 //!
 //! [`process`] starts workers, [`worker`] is their side, [`protocol`] what both sides say;
 //! [`mounts`] and [`LoopDevice`] make system calls without help of other programs.
 
+mod apart;
 pub mod mounts;
 pub mod point;
 pub mod pool;

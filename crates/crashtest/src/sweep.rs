@@ -113,6 +113,7 @@ impl Tried {
             Verdict::Good => (Kind::Good, Some(0), ""),
             Verdict::Bad(code) if judged.only_lost => (Kind::Lost, Some(*code), ""),
             Verdict::Bad(code) => (Kind::Broken, Some(*code), ""),
+            Verdict::Wavers(code) => (Kind::Wavers, Some(*code), ""),
             Verdict::Failed(why) => (Kind::Failed, None, why.as_str()),
             Verdict::Hung => (Kind::Hung, None, "the check took too long"),
         };
@@ -274,18 +275,20 @@ impl Sweep<'_> {
     /// # Errors
     /// If it cannot be presented as a file, or the check cannot be started.
     pub fn only(&self, epoch: &Epoch, state: &State) -> Result<Row, SweepError> {
-        self.only_over(Arc::new(self.session.durable(epoch.cut)), epoch, state)
+        self.only_over(Arc::new(self.session.durable(epoch.cut)), epoch, state, true)
     }
 
-    /// The same, given what is durable.
+    /// The same, given what is durable; without `is_settled` a bad state is not checked again.
     fn only_over(
         &self,
         durable: Arc<Extents>,
         epoch: &Epoch,
         state: &State,
+        is_settled: bool,
     ) -> Result<Row, SweepError> {
         let name = state.name(self.session.history(), epoch);
-        let judged = self.bench.judge(self.job(0, &name, epoch, state, durable))?;
+        let job = self.job(0, &name, epoch, state, durable);
+        let judged = if is_settled { self.bench.judge(job) } else { self.bench.judge_once(job) }?;
         Ok(Row {
             name: names::short(&name),
             cut: epoch.cut,

@@ -10,10 +10,10 @@ pub mod record;
 
 use crate::file_system::FileSystem;
 use crate::own;
-use crate::replay::check::{DEVICE, quoted};
+use crate::replay::check::{DEVICE, quoted, signal_of};
 use crate::replay::stop::Stop;
 use crate::sandbox::pool::DIR;
-use crate::sandbox::process::{Asked, Worker};
+use crate::sandbox::process::{Asked, Isolation, Worker};
 use crate::sandbox::protocol::{self, Answer, Job};
 use crate::sandbox::{LoopDevice, Mounted, Mounting, UnmountError};
 use std::fmt;
@@ -27,6 +27,16 @@ use std::time::Duration;
 
 /// The program that runs as a worker: the one that runs now, even if its file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
+/// Signals by which a program dies of its own fault.
+const FAULTS: [i32; 7] = [
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+];
 /// Bytes and lines of the log that are returned.
 const MOST_BYTES: u64 = 16 << 10;
 const LAST_LINES: usize = 20;
@@ -65,6 +75,19 @@ impl Ran {
         self.end == End::Exit(0) && !self.unmounted
     }
 
+    /// The fault that ended it or its last command, such as SIGSEGV: a shell tells of that by an
+    /// exit code above 128. What it did before that is as good as any. Signals that come from
+    /// outside, such as SIGKILL, are none.
+    pub fn died_of(&self) -> Option<i32> {
+        let signal = match self.end {
+            _ if self.unmounted => None,
+            End::Signal(signal) => Some(signal),
+            End::Exit(code) => signal_of(code),
+            End::TimedOut | End::Stopped | End::Killed => None,
+        };
+        signal.filter(|signal| FAULTS.contains(signal))
+    }
+
     /// The last line of its output, for messages.
     fn last_line(&self) -> &str {
         self.tail.lines().next_back().unwrap_or("it printed nothing")
@@ -78,8 +101,13 @@ impl Ran {
 impl fmt::Display for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.end {
-            End::Exit(code) => write!(f, "exit code {code}"),
-            End::Signal(signal) => write!(f, "killed by signal {signal}"),
+            End::Exit(code) => match signal_of(code) {
+                Some(signal) => {
+                    write!(f, "exit code {code}: killed by {}", signal_name(signal))
+                }
+                None => write!(f, "exit code {code}"),
+            },
+            End::Signal(signal) => write!(f, "killed by {}", signal_name(signal)),
             End::TimedOut => write!(f, "it took longer than allowed"),
             End::Stopped => write!(f, "it was stopped"),
             End::Killed => write!(f, "its namespace was killed; is memory short?"),
@@ -94,6 +122,24 @@ impl fmt::Display for Ran {
         }
         Ok(())
     }
+}
+
+/// A signal in words, such as `signal 11 (SIGSEGV)`.
+pub fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXFSZ => "SIGXFSZ",
+        _ => return format!("signal {signal}"),
+    };
+    format!("signal {signal} ({name})")
 }
 
 /// Why a disk is not set up.
@@ -167,7 +213,7 @@ impl Running<'_> {
         if stop.asked().is_some() {
             return Ok(Ran::killed(End::Stopped, String::new()));
         }
-        let worker = Worker::start(Path::new(OWN_PROGRAM))?;
+        let worker = Worker::start(Path::new(OWN_PROGRAM), Isolation::Processes)?;
         // The worker has a raw disk open as well. Its last user writes the page cache back, which
         // must not be this process when it is killed: it may be the one that serves the disk.
         let raw = (disk.is_none() && !place.is_dir()).then(|| File::open(place)).transpose()?;
@@ -211,7 +257,7 @@ fn ran(asked: Asked, tail: String) -> io::Result<Ran> {
         Asked::Answered(Answer::NotMounted(errno)) => {
             return Err(io::Error::from_raw_os_error(errno));
         }
-        Asked::Answered(Answer::Ready | Answer::Mounted) => {
+        Asked::Answered(Answer::Ready { .. } | Answer::Mounted) => {
             return Err(io::Error::other("an answer that does not fit the job"));
         }
     };

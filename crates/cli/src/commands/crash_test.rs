@@ -57,7 +57,8 @@ Needs root and FUSE; with a file system of the kernel also loop devices. Nothing
 mounts are in a namespace of their own.
 
 Exit codes: 0 all states are good; 1 data is lost or broken; 3 nothing was written or acknowledged;
-6 --setup, --run or --check failed for its own reasons, or the check cannot be trusted; 7 the
+6 --setup, --run or --check failed for its own reasons, or the check cannot be trusted (if --run
+died by a signal, what it did before is tried, and bad states count); 7 the
 machine lacks something; 8 no state is bad, but --budget ended before all were tried; 129, 130 and
 143 it was ended by SIGHUP, SIGINT or SIGTERM.")]
 pub struct Args {
@@ -65,8 +66,8 @@ pub struct Args {
     /// Seekless; with `all` as POLICY, one run is tried under every policy.
     #[arg(long, value_name = "KIND", default_value = "ext4")]
     fs: Choice,
-    /// With seekless:ffs:all: virtual time that passes behind each change. 31s lets the file system
-    /// write everything back between two calls.
+    /// With seekless:ffs:all: replay the run a second time, with so much virtual time behind each
+    /// change. 31s lets the file system write everything back between two calls.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     pause: Duration,
     /// Size of the disk [default: 256M, or the least that the file system takes].
@@ -193,6 +194,8 @@ struct Subject<'s> {
     name: &'s str,
     /// The recording.
     session: &'s Session,
+    /// How the workload died, if it did.
+    died: Option<String>,
     /// That of the control.
     control: Option<&'s Session>,
 }
@@ -214,11 +217,12 @@ impl Test<'_> {
     /// Everything from the empty disk to the verdict.
     fn whole(&self, size: u64, out: &mut dyn Write) -> Outcome {
         self.make(size)?;
-        let session = self.recorded("run", &self.args.title())?;
-        self.refuse_silence(session.history().marks().len())?;
+        let (session, died) = self.recorded("run", &self.args.title())?;
+        self.refuse_silence(session.history().marks().len(), died.as_deref())?;
         let control = self.args.control.as_deref();
         let control = control.map(|command| self.recorded("control", command)).transpose()?;
-        let subject = Subject { name: "run", session: &session, control: control.as_ref() };
+        let control = control.as_ref().map(|(session, _)| session);
+        let subject = Subject { name: "run", session: &session, died, control };
         let Examined { report, distrust } = self.examine(&subject)?;
         output::print(&report, &self.args.sweep, out)?;
         distrust.map_or(Ok(()), Err)?;
@@ -226,9 +230,14 @@ impl Test<'_> {
     }
 
     /// Refuses a workload that has acknowledged nothing.
-    fn refuse_silence(&self, marks: usize) -> Outcome {
+    fn refuse_silence(&self, marks: usize, died: Option<&str>) -> Outcome {
         if self.args.sweep.consistency_only || marks > 0 {
             return Ok(());
+        }
+        if let Some(death) = died {
+            let cause = format!("--run died before it acknowledged anything: {death}");
+            return Err(Failure::new(Exit::Check, cause)
+                .hint(format!("its whole output is in {}", self.path("run.log").display())));
         }
         let cause = "the workload acknowledged nothing: no check would know what must be there";
         Err(Failure::new(Exit::Image, cause)
@@ -257,6 +266,7 @@ impl Test<'_> {
             title: self.args.title(),
             file_system: Some(self.fs).filter(|fs| *fs != FileSystem::Raw).map(|fs| fs.to_string()),
             again: &|state| self.again(&name, state),
+            workload_died: subject.died.clone(),
             control,
         };
         conduct.examine()
@@ -305,26 +315,39 @@ impl Test<'_> {
         }
     }
 
-    /// Records a workload and reads the recording.
-    fn recorded(&self, name: &str, command: &str) -> Result<Session, Failure> {
+    /// Records a workload and reads the recording; tells how the workload died, if it did.
+    fn recorded(&self, name: &str, command: &str) -> Result<(Session, Option<String>), Failure> {
         let began = Instant::now();
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.tape")));
         let log = self.path(&format!("{name}.log"));
         let run = self.run_of(command, [&base, &tape, &log]);
         let tested = record(run)
             .map_err(|error: RunError| Failure::from_message(Exit::Failed, &error.to_string()))?;
-        self.accept(name, &tested, began)?;
-        Ok(Load { recording: &tape, base: Some(&base) }.session()?)
+        let died = self.accept(name, &tested, began)?;
+        Ok((Load { recording: &tape, base: Some(&base) }.session()?, died))
     }
 
-    /// Tells how a workload went; refuses one that failed or wrote nothing.
-    fn accept(&self, name: &str, tested: &Tested, began: Instant) -> Outcome {
+    /// Tells how a workload went; refuses one that failed or wrote nothing. One that died by a
+    /// signal may have shown a loss before: how it died is returned.
+    fn accept(
+        &self,
+        name: &str,
+        tested: &Tested,
+        began: Instant,
+    ) -> Result<Option<String>, Failure> {
         let (ran, log) = (&tested.ran, self.path(&format!("{name}.log")));
         self.not_stopped()?;
-        if !ran.is_good() {
+        let died = ran.died_of().filter(|_| tested.writes > 0).map(|_| ran.to_string());
+        if !ran.is_good() && died.is_none() {
             return Err(self.failed(&format!("--{name}"), ran, &log));
         }
         self.note(&format!("--{name}"), ran, began);
+        if died.is_some() {
+            say(&format!(
+                "seekless: --{name} died; what it wrote until then is tried. It said:\n  {}",
+                ran.tail.trim_end().replace('\n', "\n  ")
+            ));
+        }
         if tested.writes == 0 {
             let cause = format!("--{name} wrote nothing to the disk: nothing can be lost");
             return Err(Failure::new(Exit::Image, cause).hint(format!(
@@ -339,7 +362,7 @@ impl Test<'_> {
             Choice::EveryPolicy(_) => "calls",
         };
         say(&format!("seekless: {requests} {noun} and {marks} acknowledgements recorded"));
-        Ok(())
+        Ok(died)
     }
 
     /// Whether the check finds a bad state of the workload without flushes.
@@ -371,6 +394,7 @@ impl Test<'_> {
             program: PathBuf::from("/proc/self/exe"),
             command: self.args.check.clone(),
             mount: self.fs.for_checks(),
+            isolation: self.args.sweep.isolation(),
             timeout: self.args.sweep.timeout,
             stop: Arc::clone(self.stop),
             dir: self.dir.clone(),

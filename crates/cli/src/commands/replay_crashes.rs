@@ -173,6 +173,7 @@ impl Replay<'_> {
             title: args.recording.display().to_string(),
             file_system: self.fs.map(|fs| fs.to_string()),
             again: &|state| self.again(command, state),
+            workload_died: None,
             control: None,
         };
         let report = match &args.state {
@@ -204,8 +205,8 @@ impl Replay<'_> {
             .map_err(|error| Failure::failed(format!("{}: {error}", dir.display())))?;
         // Even if the file of the program is replaced meanwhile.
         let program = PathBuf::from("/proc/self/exe");
-        let options =
-            SandboxOptions { program, command, mount: fs.for_checks(), timeout, stop, dir };
+        let (mount, isolation) = (fs.for_checks(), self.args.sweep.isolation());
+        let options = SandboxOptions { program, command, mount, isolation, timeout, stop, dir };
         own::check::checker(fs, options, count)
             .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))
     }

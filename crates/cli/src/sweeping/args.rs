@@ -1,6 +1,7 @@
 //! The options of a sweep, as arguments.
 
 use crate::failure::{Failure, Outcome};
+use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::session::Session;
 use seekless_crashtest::states::choose::Bounds;
 use seekless_crashtest::states::state::SectorSize;
@@ -54,6 +55,10 @@ pub struct SweepArgs {
     /// End at the first state that is not good.
     #[arg(long)]
     pub fail_fast: bool,
+    /// With a file system: let checks use the network, IPC, temporary files and the boot id of this
+    /// machine. Without it each check has its own.
+    #[arg(long)]
+    pub share_machine: bool,
     /// Write a JUnit report.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -92,6 +97,11 @@ impl SweepArgs {
             sector: self.sector.unwrap_or(sector),
             seed: self.seed,
         }
+    }
+
+    /// What each check has to itself.
+    pub fn isolation(&self) -> Isolation {
+        if self.share_machine { Isolation::Processes } else { Isolation::Machine }
     }
 
     /// Checks at once.
@@ -148,6 +158,9 @@ impl SweepArgs {
         add("sector", sector, self.sector.is_none());
         if self.consistency_only {
             out.push_str(" --consistency-only");
+        }
+        if self.share_machine {
+            out.push_str(" --share-machine");
         }
         out
     }

@@ -49,6 +49,8 @@ pub struct Conduct<'c> {
     pub file_system: Option<String>,
     /// The command that checks a state again.
     pub again: &'c dyn Fn(&str) -> String,
+    /// How the workload died, if it did.
+    pub workload_died: Option<String>,
     /// The result of a control: whether the check failed on any of its states, as it must.
     pub control: Option<Probe>,
 }
@@ -210,6 +212,18 @@ impl Conduct<'_> {
         report.title.clone_from(&self.title);
         report.file_system.clone_from(&self.file_system);
         report.probes.extend(self.control.clone());
+        let shared = self.bench.checker.shared().iter();
+        report.warnings.extend(shared.map(|what| {
+            format!(
+                "checks share this with the machine, and could disturb each other by it: {what}"
+            )
+        }));
+        report.workload_died.clone_from(&self.workload_died);
+        if let Some(death) = &self.workload_died {
+            report.warnings.push(format!(
+                "--run died: {death}; what it wrote and acknowledged before that was tried"
+            ));
+        }
         report.ended_by = self.bench.stop.asked().map(|signal| match signal {
             1 => "SIGHUP".to_owned(),
             2 => "SIGINT".to_owned(),
@@ -253,7 +267,8 @@ pub fn exit_code(report: &Report) -> Option<Exit> {
     match () {
         () if coverage.lost + coverage.broken > 0 => Some(Exit::Failed),
         () if report.probes.iter().any(is_wrong) => Some(Exit::Check),
-        () if coverage.failed + coverage.hung > 0 => Some(Exit::Check),
+        () if coverage.wavers + coverage.failed + coverage.hung > 0 => Some(Exit::Check),
+        () if report.workload_died.is_some() => Some(Exit::Check),
         () if !coverage.is_enough() => Some(Exit::Partial),
         () => None,
     }

@@ -7,7 +7,7 @@
 use super::recover::{Recovered, recover};
 use super::tree::fingerprint;
 use crate::file_system::FileSystem;
-use crate::replay::check::{Checked, Checker, Verdict};
+use crate::replay::check::{Ask, Checked, Checker, Verdict};
 use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::sandbox::{SandboxOptions, Workers};
@@ -27,13 +27,21 @@ const NOT_RECOVERED: i32 = 1;
 /// A recovered tree, and what a check of it is told.
 type Key = (u128, Vec<String>);
 
+/// What the check said of a tree.
+#[derive(Clone, Debug)]
+struct Known {
+    checked: Checked,
+    /// It said so twice.
+    is_settled: bool,
+}
+
 /// Checks states under one policy.
 #[derive(Debug)]
 pub struct OwnChecker {
     workers: Workers,
     policy: PolicyKind,
     /// What the check said of trees.
-    known: Mutex<BTreeMap<Key, Checked>>,
+    known: Mutex<BTreeMap<Key, Known>>,
 }
 
 impl OwnChecker {
@@ -52,7 +60,12 @@ impl OwnChecker {
         Ok(OwnChecker { workers, policy, known: Mutex::default() })
     }
 
-    fn check_state(&self, image: &Arc<Image>, variables: &[(&str, String)]) -> io::Result<Checked> {
+    fn check_state(
+        &self,
+        image: &Arc<Image>,
+        variables: &[(&str, String)],
+        ask: Ask,
+    ) -> io::Result<Checked> {
         if self.workers.stop().asked().is_some() {
             return Ok(Checked::stopped());
         }
@@ -64,23 +77,32 @@ impl OwnChecker {
         let told: Vec<String> = told.map(|(_, value)| value.clone()).collect();
         let key = fingerprint(image, self.policy).map(|tree| (tree, told));
         let known = key.as_ref().and_then(|key| self.known().get(key).cloned());
-        if let Some(checked) = known {
-            return Ok(checked);
+        if let Some(known) = known.filter(|known| ask == Ask::Known || known.is_settled) {
+            return Ok(known.checked);
         }
         let served = Detached::new(Box::new(fs), volume, "seekless");
         let mut served = served.map_err(io::Error::other)?;
         let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
         let checked = self.workers.check_mount(File::from(mount), variables);
         served.abandon();
-        if let (Some(key), Ok(checked)) = (key, &checked)
-            && matches!(checked.verdict, Verdict::Good | Verdict::Bad(_))
-        {
-            self.known().insert(key, checked.clone());
+        if let (Some(key), Ok(checked)) = (key, &checked) {
+            self.learn(key, checked, ask);
         }
         checked
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Key, Checked>> {
+    fn learn(&self, key: Key, checked: &Checked, ask: Ask) {
+        let says_something = matches!(checked.verdict, Verdict::Good | Verdict::Bad(_));
+        let is_settled = ask == Ask::Anew;
+        if says_something && !(is_settled && checked.verdict == Verdict::Good) {
+            self.known().insert(key, Known { checked: checked.clone(), is_settled });
+        } else {
+            // It wavers or failed: the next equal tree is asked about again.
+            self.known().remove(&key);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Key, Known>> {
         // A thread that panics leaves whole entries behind.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,15 +114,20 @@ impl Checker for OwnChecker {
         let size = file.metadata()?.len();
         let source = Source::new(Some(file.try_clone()?), file, size);
         let image = Image::new(Arc::new(source), Arc::default(), Extents::default());
-        self.check_state(&Arc::new(image), variables)
+        self.check_state(&Arc::new(image), variables, Ask::Known)
     }
 
     fn check_image(
         &self,
         image: &Arc<Image>,
         variables: &[(&str, String)],
+        ask: Ask,
     ) -> Option<io::Result<Checked>> {
-        Some(self.check_state(image, variables))
+        Some(self.check_state(image, variables, ask))
+    }
+
+    fn shared(&self) -> &[String] {
+        self.workers.shared()
     }
 }
 

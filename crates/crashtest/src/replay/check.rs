@@ -35,8 +35,19 @@ pub enum Verdict {
     Failed(String),
     /// It took longer than allowed.
     Hung,
+    /// It rejects the state, and accepts the same state when it is asked again.
+    Wavers(i32),
     /// It was ended, or never begun, because everything is to end.
     Stopped,
+}
+
+/// What a checker may answer from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Whatever it knows of an equal state.
+    Known,
+    /// Only what was found when an equal state was checked anew: this state was rejected before.
+    Anew,
 }
 
 /// What a check came to.
@@ -68,8 +79,14 @@ pub trait Checker: Sync {
         &self,
         _image: &Arc<Image>,
         _variables: &[(&str, String)],
+        _ask: Ask,
     ) -> Option<io::Result<Checked>> {
         None
+    }
+
+    /// What checks share with the machine although they should not, and why.
+    fn shared(&self) -> &[String] {
+        &[]
     }
 }
 
@@ -168,18 +185,22 @@ pub(crate) fn verdict(status: ExitStatus) -> Verdict {
         (Some(0), _) => Verdict::Good,
         (Some(126), _) => Verdict::Failed("exit code 126: it cannot be executed".to_owned()),
         (Some(127), _) => Verdict::Failed("exit code 127: it was not found".to_owned()),
-        // A shell reports the death of its last command like this. What is greater is none: 255 is
-        // the -1 of many languages.
-        (Some(code), _) if (1..=MOST_SIGNAL).contains(&(code - SHELL_SIGNAL)) => {
-            let signal = code - SHELL_SIGNAL;
-            Verdict::Failed(format!("exit code {code}: killed by signal {signal}"))
-        }
-        (Some(code), _) => Verdict::Bad(code),
+        (Some(code), _) => match signal_of(code) {
+            Some(signal) => Verdict::Failed(format!("exit code {code}: killed by signal {signal}")),
+            None => Verdict::Bad(code),
+        },
         (None, signal) => {
             let signal = signal.map_or_else(String::new, |signal| format!(" {signal}"));
             Verdict::Failed(format!("killed by signal{signal}"))
         }
     }
+}
+
+/// The signal of which a shell tells by an exit code: the death of its last command. A greater code
+/// is none: 255 is the -1 of many languages.
+pub(crate) fn signal_of(code: i32) -> Option<i32> {
+    let signal = code - SHELL_SIGNAL;
+    (1..=MOST_SIGNAL).contains(&signal).then_some(signal)
 }
 
 /// The end of what was printed.

@@ -1,6 +1,6 @@
 //! Many checks at once, each on a state of its own.
 
-use super::check::{Checked, Checker, Verdict};
+use super::check::{Ask, Checked, Checker, Verdict};
 use super::image::Image;
 use super::mount::Place;
 use super::stop::Stop;
@@ -57,13 +57,17 @@ impl Bench<'_> {
     /// # Errors
     /// If it cannot be placed or the check cannot be started.
     pub fn check(&self, image: Image, name: &str, acked: &Acked) -> io::Result<Checked> {
+        self.ask(image, name, acked, Ask::Known)
+    }
+
+    fn ask(&self, image: Image, name: &str, acked: &Acked, ask: Ask) -> io::Result<Checked> {
         let variables = [
             ("SEEKLESS_STATE", name.to_owned()),
             ("SEEKLESS_ACKED", acked.last.clone().unwrap_or_default()),
             ("SEEKLESS_ACKED_COUNT", acked.count.to_string()),
         ];
         let image = Arc::new(image);
-        if let Some(checked) = self.checker.check_image(&image, &variables) {
+        if let Some(checked) = self.checker.check_image(&image, &variables, ask) {
             return checked;
         }
         let placed = match self.place.put(image, self.stop) {
@@ -73,13 +77,52 @@ impl Bench<'_> {
         self.checker.check(placed.path(), &variables)
     }
 
-    /// Checks a state; a bad one again, as if nothing had been acknowledged.
+    /// Checks a state. A state that fails counts only if it fails again; then it is checked as if
+    /// nothing had been acknowledged.
     ///
     /// # Errors
     /// As for [`Bench::check`].
     pub fn judge(&self, job: Job) -> io::Result<Judged> {
         let fresh = job.image.unchanged();
-        let checked = self.check(job.image, &job.name, &job.acked)?;
+        let checked = self.settled(job.image.unchanged(), &job.name, &job.acked)?;
+        self.told_apart(checked, fresh, &job)
+    }
+
+    /// The same without asking again: for a state that is much like one that was.
+    ///
+    /// # Errors
+    /// As for [`Bench::check`].
+    pub fn judge_once(&self, job: Job) -> io::Result<Judged> {
+        let fresh = job.image.unchanged();
+        let checked = self.check(job.image.unchanged(), &job.name, &job.acked)?;
+        self.told_apart(checked, fresh, &job)
+    }
+
+    /// What the check says of a state, asked again unless it accepts it. What disturbed it may have
+    /// come from the machine.
+    fn settled(&self, image: Image, name: &str, acked: &Acked) -> io::Result<Checked> {
+        let fresh = [image.unchanged(), image.unchanged()];
+        let mut last = self.check(image, name, acked)?;
+        for image in fresh {
+            if !matches!(last.verdict, Verdict::Bad(_) | Verdict::Failed(_)) {
+                break;
+            }
+            let again = self.ask(image, name, acked, Ask::Anew)?;
+            match (&last.verdict, &again.verdict) {
+                (Verdict::Bad(_), Verdict::Bad(_)) | (Verdict::Failed(_), Verdict::Failed(_)) => {
+                    break;
+                }
+                (&Verdict::Bad(code), Verdict::Good) => {
+                    last.verdict = Verdict::Wavers(code);
+                    break;
+                }
+                _ => last = again,
+            }
+        }
+        Ok(last)
+    }
+
+    fn told_apart(&self, checked: Checked, fresh: Image, job: &Job) -> io::Result<Judged> {
         if !matches!(checked.verdict, Verdict::Bad(_)) || job.acked.count == 0 {
             return Ok(Judged { checked, only_lost: false });
         }

@@ -5,7 +5,7 @@
 //! under a stricter policy relies on what that policy adds. None of them is a model of POSIX, which
 //! promises less than `async` does; the answer says nothing about other file systems.
 
-use super::policies::PolicyReport;
+use super::policies::{PAUSED, PolicyReport};
 use super::{Report, Verdict};
 use serde::Serialize;
 
@@ -41,8 +41,17 @@ pub fn of_policies(reports: &[PolicyReport]) -> Answer {
 }
 
 fn of(verdicts: &[(&str, Verdict)]) -> Answer {
-    let verdict =
-        |policy: &str| verdicts.iter().find(|(one, _)| *one == policy).map(|(_, what)| *what);
+    let verdict = |policy: &str| {
+        // With pauses and without.
+        let of_policy = |one: &str| one.strip_suffix(PAUSED).unwrap_or(one) == policy;
+        let all = verdicts.iter().filter(|(one, _)| of_policy(one)).map(|(_, what)| *what);
+        all.max_by_key(|verdict| match verdict {
+            Verdict::Green => 0,
+            Verdict::GreenSoFar => 1,
+            Verdict::NoVerdict => 2,
+            Verdict::Red => 3,
+        })
+    };
     let with = |wanted| POLICIES.into_iter().filter(move |(one, _)| verdict(one) == Some(wanted));
     let bad: Vec<&str> = with(Verdict::Red).map(|(policy, _)| policy).collect();
     let least = with(Verdict::Green).next();
@@ -90,6 +99,10 @@ mod tests {
         assert_eq!(policy(&all(RED, RED, RED)), None);
         assert_eq!(policy(&all(NONE, GREEN, GREEN)), Some("soft"));
         assert_eq!(policy(&[("async", RED)]), None);
+        let paused = [("async", GREEN), ("async-paused", RED), ("soft", GREEN)];
+        assert_eq!(policy(&paused), Some("soft"));
+        assert_eq!(policy(&[("async", RED), ("async-paused", GREEN)]), None);
+        assert_eq!(policy(&[("async", GREEN), ("async-paused", GREEN)]), Some("async"));
         assert_eq!(policy(&[]), None);
     }
 

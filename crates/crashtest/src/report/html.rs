@@ -98,6 +98,7 @@ fn bar(report: &Report) -> Markup {
     let parts = [
         (Kind::Broken, coverage.broken),
         (Kind::Lost, coverage.lost),
+        (Kind::Wavers, coverage.wavers),
         (Kind::Hung, coverage.hung),
         (Kind::Failed, coverage.failed),
         (Kind::Good, coverage.good),

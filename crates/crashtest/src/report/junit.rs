@@ -90,6 +90,7 @@ fn properties(writer: &mut Writer<Vec<u8>>, report: &Report) -> io::Result<()> {
         ("good", coverage.good),
         ("lost", coverage.lost),
         ("broken", coverage.broken),
+        ("wavers", coverage.wavers),
         ("failed", coverage.failed),
         ("hung", coverage.hung),
     ];
@@ -155,7 +156,7 @@ fn group_case(group: &Group) -> Case {
     let outcome = Outcome {
         element: match group.kind {
             Kind::Broken | Kind::Lost | Kind::Good => "failure",
-            Kind::Hung | Kind::Failed => "error",
+            Kind::Wavers | Kind::Hung | Kind::Failed => "error",
         },
         kind: group.kind.word(),
         message: format!("{} states: {}", group.states, group.kind.meaning()),

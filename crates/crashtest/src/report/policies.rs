@@ -9,6 +9,9 @@ use super::{Report, Verdict, enough, json, text};
 use serde::Serialize;
 use std::fmt::Write as _;
 
+/// What follows the name of a policy if time passed between the calls.
+pub const PAUSED: &str = "-paused";
+
 /// The report of a workload under one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyReport {

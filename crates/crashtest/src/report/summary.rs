@@ -40,6 +40,7 @@ impl Kind {
         match self {
             Kind::Broken => "broken",
             Kind::Lost => "lost",
+            Kind::Wavers => "wavers",
             Kind::Hung => "hung",
             Kind::Failed => "failed",
             Kind::Good => "good",
@@ -51,6 +52,7 @@ impl Kind {
         match self {
             Kind::Broken => "the state is broken",
             Kind::Lost => "acknowledged data is lost",
+            Kind::Wavers => "the check rejects the state, then accepts it",
             Kind::Hung => "the check exceeds its time limit",
             Kind::Failed => "the check itself fails",
             Kind::Good => "the check accepts the state",
@@ -61,7 +63,7 @@ impl Kind {
 impl Coverage {
     /// States with an outcome.
     pub fn judged(&self) -> u64 {
-        self.good + self.lost + self.broken + self.failed + self.hung
+        self.good + self.lost + self.broken + self.wavers + self.failed + self.hung
     }
 
     /// States of the space that were tried or equal one that was.
@@ -194,6 +196,12 @@ impl Report {
             let cause = one_line(cause, 80);
             return Some(format!("{cause} ended the test after {judged}; none of them is bad"));
         }
+        if let Some(death) = &self.workload_died {
+            let death = one_line(death, 80);
+            return Some(format!(
+                "the workload died ({death}); before that, none of {judged} is bad"
+            ));
+        }
         if self.tape.writes == 0 {
             return Some("the tape has no write; let the workload write to the disk".to_owned());
         }
@@ -202,6 +210,12 @@ impl Report {
         }
         if coverage.judged() == 0 {
             return Some("no state was checked".to_owned());
+        }
+        if coverage.wavers > 0 {
+            return Some(format!(
+                "the check wavers on {} of {judged}: it rejects a state and then accepts it",
+                coverage.wavers
+            ));
         }
         let (hung, failed) = (coverage.hung, coverage.failed);
         match (hung, failed) {
@@ -263,11 +277,12 @@ impl Report {
             (coverage.good, Kind::Good),
             (coverage.lost, Kind::Lost),
             (coverage.broken, Kind::Broken),
+            (coverage.wavers, Kind::Wavers),
             (coverage.hung, Kind::Hung),
             (coverage.failed, Kind::Failed),
         ];
-        let shown = kinds.iter().filter(|(count, kind)| *count > 0 || *kind != Kind::Hung);
-        let shown = shown.filter(|(count, kind)| *count > 0 || *kind != Kind::Failed);
+        let is_rare = |kind| matches!(kind, Kind::Wavers | Kind::Hung | Kind::Failed);
+        let shown = kinds.iter().filter(|(count, kind)| *count > 0 || !is_rare(*kind));
         let shown: Vec<String> =
             shown.map(|(count, kind)| format!("{count} {}", kind.word())).collect();
         shown.join(", ")

@@ -45,7 +45,7 @@ impl Style {
         let word = kind.word().to_uppercase();
         match kind {
             Kind::Broken | Kind::Lost => self.paint("1;31", &word),
-            Kind::Hung | Kind::Failed => self.paint("1;33", &word),
+            Kind::Wavers | Kind::Hung | Kind::Failed => self.paint("1;33", &word),
             Kind::Good => self.paint("1;32", &word),
         }
     }

@@ -23,7 +23,8 @@ pub struct Point {
     path: PathBuf,
     link: PathBuf,
     directory: File,
-    /// False where directories have no locks. Then no process can tell that it is the last, and both stay.
+    /// False where directories have no locks. Then no process can tell that it is the last, and
+    /// both stay.
     is_locked: bool,
 }
 

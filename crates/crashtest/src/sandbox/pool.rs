@@ -5,7 +5,7 @@
 
 use super::mounts::Mounting;
 use super::point::Point;
-use super::process::{Asked, Worker};
+use super::process::{Asked, Isolation, Worker};
 use super::protocol::{Answer, Job, Ran};
 use crate::replay::check::{Checked, Checker, DEVICE, Verdict, quoted, tail, verdict};
 use crate::replay::stop::Stop;
@@ -33,6 +33,8 @@ pub struct SandboxOptions {
     pub command: String,
     /// How states are mounted; `None` for checks that use the file itself.
     pub mount: Option<Mounting>,
+    /// What each check has to itself.
+    pub isolation: Isolation,
     /// Time limit of a check, with its mount and unmount.
     pub timeout: Duration,
     /// Once a stop is requested here, checks are ended and no others begun.
@@ -47,6 +49,8 @@ pub struct Workers {
     options: SandboxOptions,
     point: Point,
     line: String,
+    /// What checks share with the machine although they should not, and why.
+    shared: Vec<String>,
     /// A place for each worker; empty until it is needed and after it was killed.
     idle: Mutex<Vec<Option<Worker>>>,
     returned: Condvar,
@@ -67,12 +71,13 @@ impl Workers {
         let point = Point::new(&options.dir)?;
         let line = options.command.replace(DEVICE, &quoted(&point.link().to_string_lossy()));
         let line = line.replace(DIR, &quoted(&point.path().to_string_lossy()));
-        let first = Worker::start(&options.program)?;
+        let first = Worker::start(&options.program, options.isolation)?;
+        let shared = first.shared().to_vec();
         let mut idle: Vec<Option<Worker>> = std::iter::repeat_with(|| None).take(count).collect();
         idle.pop();
         idle.push(Some(first));
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
-        Ok(Workers { options, point, line, idle, returned })
+        Ok(Workers { options, point, line, shared, idle, returned })
     }
 
     /// The mount point of states, the same in every worker.
@@ -110,6 +115,10 @@ impl Checker for Workers {
         let state = File::options().read(true).write(true).open(device)?;
         self.run(&mut taken, state, variables)
     }
+
+    fn shared(&self) -> &[String] {
+        &self.shared
+    }
 }
 
 impl Workers {
@@ -144,7 +153,7 @@ impl Workers {
         };
         let worker = match taken.worker.take() {
             Some(worker) => worker,
-            None => Worker::start(&self.options.program)?,
+            None => Worker::start(&self.options.program, self.options.isolation)?,
         };
         let told = worker.tell(&job, &[output.as_fd(), state.as_fd()])?;
         // A mount that this process still has could not be unmounted.
@@ -185,7 +194,7 @@ fn checked(asked: Asked, output: File) -> io::Result<Checked> {
         Asked::Answered(Answer::Ran(ran)) => verdict(ExitStatus::from_raw(ran.status)),
         Asked::Answered(Answer::NotMounted(errno)) => return Ok(not_mounted(errno)),
         Asked::Answered(Answer::Failed(why)) => Verdict::Failed(why),
-        Asked::Answered(Answer::Ready | Answer::Mounted) => {
+        Asked::Answered(Answer::Ready { .. } | Answer::Mounted) => {
             Verdict::Failed("the worker began anew".to_owned())
         }
         Asked::Died => Verdict::Failed("its worker was killed; is memory short?".to_owned()),

@@ -23,7 +23,7 @@ pub const COMMAND: &str = "crash-worker";
 /// The descriptor at which a worker finds its socket.
 pub const SOCKET: RawFd = 3;
 /// How far the process numbers of one worker begin from those of the worker before it.
-const APART: u32 = 7919;
+const NUMBERS_APART: u32 = 7919;
 /// Workers started by this process.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 /// How long a worker may take to start.
@@ -34,7 +34,20 @@ const START: Duration = Duration::from_secs(30);
 pub struct Worker {
     handle: OwnedFd,
     socket: OwnedFd,
+    shared: Vec<String>,
 }
+
+/// What a worker has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Processes and mounts.
+    Processes,
+    /// Also network, IPC, temporary files and the boot id.
+    Machine,
+}
+
+/// The argument that asks for [`Isolation::Machine`].
+pub(super) const APART: &str = "apart";
 
 /// What waiting for an answer came to.
 #[derive(Debug)]
@@ -54,20 +67,28 @@ impl Worker {
     ///
     /// # Errors
     /// Without the right to make namespaces, or if the program is none that can be a worker.
-    pub fn start(program: &Path) -> io::Result<Worker> {
+    pub fn start(program: &Path, isolation: Isolation) -> io::Result<Worker> {
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        let handle = launch(program, theirs.as_raw_fd())?;
+        let handle = launch(program, isolation, theirs.as_raw_fd())?;
         drop(theirs);
-        let worker = Worker { handle, socket };
+        let mut worker = Worker { handle, socket, shared: Vec::new() };
         match worker.answer(START, None)? {
-            Asked::Answered(Answer::Ready) => Ok(worker),
+            Asked::Answered(Answer::Ready { shared }) => {
+                worker.shared = shared;
+                Ok(worker)
+            }
             Asked::Answered(Answer::Failed(why)) => Err(io::Error::other(why)),
             other => Err(io::Error::other(format!(
                 "{} is no worker ({other:?}); it must have the command `{COMMAND}`",
                 program.display()
             ))),
         }
+    }
+
+    /// What it shares with the machine although it should not, and why.
+    pub fn shared(&self) -> &[String] {
+        &self.shared
     }
 
     /// Gives the worker a job and waits for its answer.
@@ -150,11 +171,15 @@ impl Drop for Worker {
 }
 
 /// Starts the program in new namespaces; gives a descriptor of the process.
-fn launch(program: &Path, socket: RawFd) -> io::Result<OwnedFd> {
+fn launch(program: &Path, isolation: Isolation, socket: RawFd) -> io::Result<OwnedFd> {
     // All memory is taken before the process is cloned: its copy may not allocate.
     let path = CString::new(program.as_os_str().as_bytes())?;
-    let first = STARTED.fetch_add(1, Ordering::Relaxed).wrapping_mul(APART);
-    let arguments = [path.clone(), CString::new(COMMAND)?, CString::new(first.to_string())?];
+    let first = STARTED.fetch_add(1, Ordering::Relaxed).wrapping_mul(NUMBERS_APART);
+    let mut arguments =
+        vec![path.clone(), CString::new(COMMAND)?, CString::new(first.to_string())?];
+    if isolation == Isolation::Machine {
+        arguments.push(CString::new(APART)?);
+    }
     let variables: Vec<CString> = std::env::vars_os().filter_map(variable).collect();
     let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
         strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()

@@ -43,7 +43,10 @@ pub struct Go;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It waits for jobs.
-    Ready,
+    Ready {
+        /// What it shares with the machine although it should not, and why.
+        shared: Vec<String>,
+    },
     /// The disk is mounted; it waits for [`Go`].
     Mounted,
     /// The command ended.

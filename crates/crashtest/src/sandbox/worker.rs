@@ -1,12 +1,14 @@
 //! The worker: process 1 of its namespaces, which does one job after the other.
 //!
 //! A job is: attach a loop device, mount, run the command, kill and reap all that it left,
-//! unmount, answer. The worker compares its mounts with those it began with. If a command changed
-//! them, the worker says so and ends, and its parent starts another.
+//! unmount, answer. The worker compares its mounts with those it began with, and looks for what the
+//! command left in the namespaces. If there is anything, the worker says so and ends, and its
+//! parent starts another.
 
 use super::LoopDevice;
+use super::apart::Apart;
 use super::mounts::{Mounted, Mounting};
-use super::process::SOCKET;
+use super::process::{APART, SOCKET};
 use super::protocol::{Answer, Go, Job, Ran, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -26,6 +28,8 @@ use std::process::{Command, Stdio};
 const DEVICE: RawFd = 100;
 /// The file of the state, for all processes in the namespace of a worker.
 pub const DEVICE_PATH: &str = "/proc/1/fd/100";
+/// The variable that has the name of the state.
+pub const STATE: &str = "SEEKLESS_STATE";
 /// How often orphans that ended are reaped while a command runs.
 const REAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
@@ -36,6 +40,8 @@ struct Worker {
     mounts: String,
     /// The mount point that is covered.
     covered: Option<PathBuf>,
+    /// What it has to itself besides processes and mounts, if that was asked for.
+    apart: Option<Apart>,
 }
 
 /// Does jobs until the parent closes the socket, and ends the process.
@@ -76,8 +82,10 @@ fn begin() -> io::Result<Worker> {
         return Err(error);
     }
     number_apart();
-    send(socket.as_fd(), &Answer::Ready, &[])?;
-    Ok(Worker { socket, mounts: mounts()?, covered: None })
+    let apart = (std::env::args().nth(3).as_deref() == Some(APART)).then(Apart::enter);
+    let shared = apart.as_ref().map(|apart| apart.shared.clone()).unwrap_or_default();
+    send(socket.as_fd(), &Answer::Ready { shared }, &[])?;
+    Ok(Worker { socket, mounts: mounts()?, covered: None, apart })
 }
 
 /// Begins the process numbers of this namespace elsewhere than those of other workers. Else checks
@@ -129,6 +137,10 @@ impl Worker {
                 std::process::exit(1);
             }
         }
+        if let Some(apart) = &mut self.apart {
+            let state = job.variables.iter().find(|(name, _)| name == STATE);
+            apart.boot(state.map_or("", |(_, state)| state))?;
+        }
         let status = self.run(job, output)?;
         let left = end_others()?;
         if let Some(place) = &job.watch {
@@ -143,7 +155,8 @@ impl Worker {
             return Ok(Answer::Ran(Ran { status, left, clean: false, unmounted }));
         }
         let clean = mounted.is_none_or(|mounted| mounted.unmount().is_ok())
-            && mounts().is_ok_and(|mounts| mounts == self.mounts);
+            && mounts().is_ok_and(|mounts| mounts == self.mounts)
+            && self.apart.as_ref().is_none_or(Apart::is_untouched);
         Ok(Answer::Ran(Ran { status, left, clean, unmounted }))
     }
 

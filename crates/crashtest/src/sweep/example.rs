@@ -132,7 +132,7 @@ impl Sweep<'_> {
         epoch: &Epoch,
         state: &State,
     ) -> Result<Option<Tried>, SweepError> {
-        let row = self.only_over(Arc::clone(durable), epoch, state)?;
+        let row = self.only_over(Arc::clone(durable), epoch, state, false)?;
         Ok(row.tried.filter(|tried| {
             tried.kind == found.tried.kind
                 && signature(tried.kind, tried.exit, &tried.output) == found.signature

@@ -185,6 +185,6 @@ fn read(
 fn says_something(kind: Kind) -> bool {
     match kind {
         Kind::Good | Kind::Lost | Kind::Broken => true,
-        Kind::Failed | Kind::Hung => false,
+        Kind::Wavers | Kind::Failed | Kind::Hung => false,
     }
 }

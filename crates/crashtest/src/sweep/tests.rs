@@ -219,6 +219,42 @@ fn shards_share_a_sweep_and_results_are_used_again() {
     assert!(matches!(Results::open(&dir, "y", &subject("y")), Err(ResultsError::Other(_))));
 }
 
+/// A check that fails on the first `bad` looks at each state, in the way given.
+struct Disturbed {
+    bad: usize,
+    how: Verdict,
+    looks: std::sync::Mutex<std::collections::BTreeMap<String, usize>>,
+}
+
+impl Checker for Disturbed {
+    fn check(&self, _: &Path, variables: &[(&str, String)]) -> std::io::Result<Checked> {
+        let state = variables.iter().find(|(name, _)| *name == "SEEKLESS_STATE").unwrap();
+        let mut looks = self.looks.lock().unwrap();
+        let looks = looks.entry(state.1.clone()).or_default();
+        *looks += 1;
+        let verdict = if *looks <= self.bad { self.how.clone() } else { Verdict::Good };
+        Ok(Checked { verdict, output: String::new() })
+    }
+}
+
+#[test]
+fn a_state_counts_as_bad_only_if_it_fails_again() {
+    let world = World::new(|path| rows(path, 2, 4096, |_| false));
+    let options = options();
+    let all = |bad, how: Verdict, kind: Kind| {
+        let checker = Disturbed { bad, how: how.clone(), looks: Default::default() };
+        let swept = world.sweep(&checker, &options).run(None, &mut |_| {}).unwrap();
+        assert_eq!(swept.count(kind), swept.space, "{bad} times {how:?}: {:?}", swept.rows);
+    };
+    all(0, Verdict::Bad(1), Kind::Good);
+    all(1, Verdict::Bad(1), Kind::Wavers);
+    all(1, Verdict::Failed("no port".into()), Kind::Good);
+    all(2, Verdict::Failed("no port".into()), Kind::Failed);
+    let checker = Disturbed { bad: 2, how: Verdict::Bad(1), looks: Default::default() };
+    let swept = world.sweep(&checker, &options).run(None, &mut |_| {}).unwrap();
+    assert_eq!(swept.count(Kind::Lost) + swept.count(Kind::Broken), swept.space);
+}
+
 #[test]
 fn a_script_that_changed_is_another_check() {
     let dir = tempfile::tempdir().unwrap();

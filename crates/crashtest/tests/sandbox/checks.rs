@@ -7,6 +7,7 @@ use seekless_crashtest::replay::check::{Checked, Checker as _, Verdict};
 use seekless_crashtest::replay::extents::Extents;
 use seekless_crashtest::replay::image::{Image, Source};
 use seekless_crashtest::replay::mount::{Place, Way};
+use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::sandbox::{Mounted, Workers};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub const TESTS: &[Test] = &[
     ("a_check_that_is_killed_has_failed", a_check_that_is_killed_has_failed),
     ("daemons_end_with_the_check", daemons_end_with_the_check),
     ("a_check_may_unmount_its_state", a_check_may_unmount_its_state),
+    ("a_check_has_a_machine_of_its_own", a_check_has_a_machine_of_its_own),
+    ("the_working_directory_of_a_check_stays", the_working_directory_of_a_check_stays),
     ("mounts_of_a_check_do_not_reach_the_next", mounts_of_a_check_do_not_reach_the_next),
     ("a_state_that_does_not_mount_is_bad", a_state_that_does_not_mount_is_bad),
     ("a_stop_ends_checks_at_once", a_stop_ends_checks_at_once),
@@ -112,6 +115,60 @@ fn daemons_end_with_the_check(machine: &Machine) {
             assert_eq!(machine.processes().len(), 1, "{command}: only the worker");
         }
     }
+}
+
+/// Whatever a check leaves in memory, in temporary files or on the network, the next does not find
+/// it, nor does the machine. What the machine has in its temporary directories is there to be read.
+fn a_check_has_a_machine_of_its_own(machine: &Machine) {
+    let name = format!("seekless-left-{}", std::process::id());
+    let below = machine.new_path();
+    std::fs::write(&below, "of the machine").expect("written");
+    let command = format!(
+        "cat /proc/sys/kernel/random/boot_id; grep -c : /proc/net/dev; cat {}; \
+         for dir in /tmp /var/tmp /dev/shm; do \
+         test ! -e $dir/{name} || echo left in $dir; echo x > $dir/{name} || exit 2; done",
+        below.display()
+    );
+    let mut options = machine.options(FileSystem::Ext4, &command, LONG);
+    let stop = options.stop.clone();
+    let workers = Workers::new(options.clone(), 1).expect("a pool");
+    assert_eq!(workers.shared(), [""; 0]);
+    let check = |state: &str| {
+        let variables = [("SEEKLESS_STATE", state.to_owned())];
+        let checked = workers.check(&machine.image(), &variables).expect("a check");
+        assert_eq!(checked.verdict, Verdict::Good, "{checked:?}");
+        checked.output
+    };
+    let (one, other) = (check("1:keep"), check("1:lose"));
+    let own = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("it is read");
+    assert!(one.ends_with("\n1\nof the machine"), "{one}");
+    assert_eq!(one, check("1:keep"), "a state has one boot id");
+    assert!(one[..36] != other[..36] && one[..36] != own[..36], "{one}{other}{own}");
+    for dir in ["/tmp", "/var/tmp", "/dev/shm"] {
+        assert!(!Path::new(dir).join(&name).exists(), "it reached {dir} of the machine");
+    }
+    drop(workers);
+    // Such things are found where they are shared.
+    options.isolation = Isolation::Processes;
+    let workers = Workers::new(options, 1).expect("a pool");
+    let left = |_| workers.check(&machine.image(), &[]).expect("a check").output;
+    let [_, second] = [0, 1].map(left);
+    for dir in ["/tmp", "/var/tmp", "/dev/shm"] {
+        assert!(second.contains(&format!("left in {dir}\n")), "{second}");
+        std::fs::remove_file(Path::new(dir).join(&name)).expect("removed");
+    }
+    drop(stop);
+}
+
+/// A check keeps its notes where the command was started, even below a temporary directory.
+fn the_working_directory_of_a_check_stays(machine: &Machine) {
+    let (before, own) = (std::env::current_dir().expect("a directory"), machine.new_path());
+    std::fs::create_dir(&own).expect("a directory");
+    std::env::set_current_dir(&own).expect("it is there");
+    let checked = machine.check(&format!("echo 1 > notes; cat {}/notes", own.display()), LONG);
+    std::env::set_current_dir(before).expect("it is there");
+    assert_eq!((checked.verdict, checked.output.as_str()), (Verdict::Good, "1\n"));
+    assert_eq!(std::fs::read_to_string(own.join("notes")).expect("it stays"), "1\n");
 }
 
 fn a_check_may_unmount_its_state(machine: &Machine) {

@@ -3,6 +3,7 @@
 use seekless_crashtest::file_system::FileSystem;
 use seekless_crashtest::replay::check::{Checked, Checker as _};
 use seekless_crashtest::replay::stop::Stop;
+use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::sandbox::{SandboxOptions, Workers, enter_private_namespace};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ impl Machine {
             program: "/proc/self/exe".into(),
             command: command.to_owned(),
             mount: fs.for_checks(),
+            isolation: Isolation::Machine,
             timeout,
             stop: Arc::new(Stop::new().expect("a descriptor")),
             dir,

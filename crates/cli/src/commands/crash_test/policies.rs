@@ -13,13 +13,13 @@ use seekless_crashtest::file_system::FileSystem;
 use seekless_crashtest::own::run::{TestedCalls, image_of, record_calls};
 use seekless_crashtest::record::recorder::Recorder;
 use seekless_crashtest::report::Report;
-use seekless_crashtest::report::policies::PolicyReport;
+use seekless_crashtest::report::policies::{PAUSED, PolicyReport};
 use seekless_crashtest::session::{Load, Session};
 use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A policy that was tried.
 struct Tried {
@@ -27,18 +27,55 @@ struct Tried {
     distrust: Option<Failure>,
 }
 
+/// What was recorded.
+struct Calls {
+    run: Vec<Entry>,
+    /// How the workload died, if it did.
+    died: Option<String>,
+    control: Option<Vec<Entry>>,
+}
+
+/// How calls are replayed.
+#[derive(Clone, Copy)]
+struct Replay {
+    kind: Kind,
+    policy: PolicyKind,
+    /// Virtual time behind each change.
+    pause: Duration,
+}
+
+impl Replay {
+    /// The policy, and whether there are pauses.
+    fn name(self) -> String {
+        match self.pause.is_zero() {
+            true => self.policy.name().to_owned(),
+            false => format!("{}{PAUSED}", self.policy.name()),
+        }
+    }
+}
+
 impl Test<'_> {
     /// Everything from the empty disk to the verdict.
     pub(super) fn every_policy(&self, kind: Kind, size: u64, out: &mut dyn Write) -> Outcome {
-        let (run, control) = match &self.args.calls {
+        let Calls { run, died, control } = match &self.args.calls {
             Some(dir) => self.earlier(dir)?,
             None => self.recorded_now(size)?,
         };
-        self.refuse_silence(run.iter().filter(|entry| matches!(entry, Entry::Mark(_))).count())?;
+        let marks = run.iter().filter(|entry| matches!(entry, Entry::Mark(_))).count();
+        self.refuse_silence(marks, died.as_deref())?;
         let (mut reports, mut distrust) = (Vec::new(), None);
-        for &policy in kind.policies {
-            let tried = self.policy((kind, policy), &run, control.as_deref())?;
-            reports.push(PolicyReport { policy: policy.name().to_owned(), report: tried.report });
+        let calls = Calls { run, died, control };
+        // Pauses let the file system write back between calls. That leaves other states, not
+        // worse ones: both ways are tried.
+        let pauses = [Duration::ZERO, self.args.pause];
+        let pauses = if self.args.pause.is_zero() { &pauses[..1] } else { &pauses[..] };
+        let ways = kind
+            .policies
+            .iter()
+            .flat_map(|&policy| pauses.iter().map(move |&pause| Replay { kind, policy, pause }));
+        for way in ways {
+            let tried = self.policy(way, &calls)?;
+            reports.push(PolicyReport { policy: way.name(), report: tried.report });
             distrust = distrust.or(tried.distrust);
             if self.stop.asked().is_some() {
                 break;
@@ -57,16 +94,16 @@ impl Test<'_> {
     }
 
     /// Records the calls of --run and --control.
-    fn recorded_now(&self, size: u64) -> Result<(Vec<Entry>, Option<Vec<Entry>>), Failure> {
+    fn recorded_now(&self, size: u64) -> Result<Calls, Failure> {
         self.make(size)?;
-        let run = self.calls("run", &self.args.title())?;
+        let (run, died) = self.calls("run", &self.args.title())?;
         let control = self.args.control.as_deref();
         let control = control.map(|command| self.calls("control", command)).transpose()?;
-        Ok((run, control))
+        Ok(Calls { run, died, control: control.map(|(calls, _)| calls) })
     }
 
     /// Reads the calls that an earlier test has left, and copies its base.
-    fn earlier(&self, dir: &Path) -> Result<(Vec<Entry>, Option<Vec<Entry>>), Failure> {
+    fn earlier(&self, dir: &Path) -> Result<Calls, Failure> {
         let base = dir.join("base.img");
         let cannot = |error| Failure::failed(format!("--calls: {}: {error}", base.display()));
         let image = image_of(&base).map_err(cannot)?;
@@ -86,11 +123,11 @@ impl Test<'_> {
         let run = read(&dir.join("run.calls"))?;
         let control = dir.join("control.calls");
         let control = control.exists().then(|| read(&control)).transpose()?;
-        Ok((run, control))
+        Ok(Calls { run, died: None, control })
     }
 
-    /// Records the calls of a workload.
-    fn calls(&self, name: &str, command: &str) -> Result<Vec<Entry>, Failure> {
+    /// Records the calls of a workload; tells how it died, if it did.
+    fn calls(&self, name: &str, command: &str) -> Result<(Vec<Entry>, Option<String>), Failure> {
         let began = Instant::now();
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.calls")));
         let log = self.path(&format!("{name}.log"));
@@ -98,25 +135,20 @@ impl Test<'_> {
         let recorded = record_calls(run, PolicyKind::default());
         let TestedCalls { entries, tested } =
             recorded.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-        self.accept(name, &tested, began)?;
+        let died = self.accept(name, &tested, began)?;
         let size = std::fs::metadata(&base)?.len();
         file::write(&tape, size, &entries)
             .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-        Ok(entries)
+        Ok((entries, died))
     }
 
     /// Tries a policy.
-    fn policy(
-        &self,
-        (kind, policy): (Kind, PolicyKind),
-        run: &[Entry],
-        control: Option<&[Entry]>,
-    ) -> Result<Tried, Failure> {
-        let test = Test { fs: FileSystem::Own(kind, policy), ..self.clone() };
-        let name = policy.name();
-        let (session, replayed) = test.replayed(name, policy, run)?;
-        let control = control.map(|calls| {
-            test.replayed(&format!("{name}.control"), policy, calls).map(|(session, _)| session)
+    fn policy(&self, way: Replay, calls: &Calls) -> Result<Tried, Failure> {
+        let test = Test { fs: FileSystem::Own(way.kind, way.policy), ..self.clone() };
+        let name = &way.name();
+        let (session, replayed) = test.replayed(name, way, &calls.run)?;
+        let control = calls.control.as_ref().map(|calls| {
+            test.replayed(&format!("{name}.control"), way, calls).map(|(session, _)| session)
         });
         let control = control.transpose()?;
         let writes = session.history().writes().len();
@@ -125,7 +157,8 @@ impl Test<'_> {
             "seekless: {name}: {} calls in {seconds} s of virtual time made {writes} writes",
             replayed.calls
         ));
-        let subject = Subject { name, session: &session, control: control.as_ref() };
+        let died = calls.died.clone();
+        let subject = Subject { name, session: &session, died, control: control.as_ref() };
         let Examined { mut report, distrust } = test.examine(&subject)?;
         if let Some(first) = replayed.first {
             let count = replayed.differences;
@@ -138,7 +171,7 @@ impl Test<'_> {
     fn replayed(
         &self,
         name: &str,
-        policy: PolicyKind,
+        way: Replay,
         calls: &[Entry],
     ) -> Result<(Session, Replayed), Failure> {
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.tape")));
@@ -147,8 +180,8 @@ impl Test<'_> {
         let recorder = Recorder::create(&tape, image.size(), false);
         let recorder = recorder.map_err(|error| failed(error.to_string()))?;
         // 584 years fit.
-        let pause = self.args.pause.as_nanos() as u64;
-        let replayed = replay(calls, image, policy, pause, &recorder);
+        let pause = way.pause.as_nanos() as u64;
+        let replayed = replay(calls, image, way.policy, pause, &recorder);
         let replayed = replayed.map_err(|error| failed(error.to_string()))?;
         recorder.finish()?;
         let session = Load { recording: &tape, base: Some(&base) }.session()?;

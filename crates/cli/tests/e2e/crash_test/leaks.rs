@@ -92,6 +92,35 @@ fn what_a_check_writes_is_seen_by_no_other() {
 }
 
 #[test]
+fn checks_at_the_same_time_can_bind_the_same_port() {
+    let Some(bench) = Bench::new() else { return };
+    if !crate::harness::installed("python3") {
+        return crate::harness::skip("python3 is not installed");
+    }
+    let server = "import socket, time; s = socket.socket(); s.bind((\"127.0.0.1\", 47811)); \
+                  s.listen(); c = socket.create_connection((\"127.0.0.1\", 47811)); \
+                  s.accept()[0].close(); time.sleep(0.05)";
+    let check = format!("python3 -c '{server}' || exit 1; {ROWS}");
+    let ended = ends_with(bench.test(DURABLE, &check).args(["--jobs", "4"]), 0);
+    assert!(ended.out.starts_with("GREEN: all"), "{}", ended.out);
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_check_that_wavers_is_no_finding() {
+    let Some(bench) = Bench::new() else { return };
+    let check = format!(
+        "case $SEEKLESS_STATE in *state|*data) ;; *) \
+         if mkdir seen/$SEEKLESS_STATE; then echo not this time; exit 1; fi;; esac; {ROWS}"
+    );
+    std::fs::create_dir(bench.path("seen")).expect("a directory");
+    let ended = ends_with(&mut bench.test(DURABLE, &check), 6);
+    assert!(ended.out.starts_with("NO VERDICT: the check wavers on "), "{}", ended.out);
+    assert!(ended.out.contains("WAVERS - "), "{}", ended.out);
+    bench.assert_no_leak();
+}
+
+#[test]
 fn a_check_reaches_no_process_but_its_own() {
     let Some(bench) = Bench::new() else { return };
     let check = format!("kill -9 1 -1 2>/dev/null; {ROWS}");

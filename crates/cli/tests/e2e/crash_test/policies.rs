@@ -100,12 +100,22 @@ fn a_hasty_rename_loses_what_was_acknowledged() {
 #[test]
 fn a_pause_tries_what_the_syncer_writes_between_calls() {
     let Some(bench) = Bench::new() else { return };
-    let writes = |pause: &str| {
+    let policies = |pause: &str| {
         let report = json(test(&bench, "all", RENAMED, CONFIG).args(["--pause", pause]), 1);
-        report["policies"][0]["tape"]["writes"].as_u64().expect("a number")
+        let policies = report["policies"].as_array().expect("a list").clone();
+        let writes = |one: &Value| one["tape"]["writes"].as_u64().expect("a number");
+        let name = |one: &Value| one["policy"].as_str().expect("a name").to_owned();
+        let found = |one: &Value| (name(one), (writes(one), one["verdict"].clone()));
+        policies.iter().map(found).collect::<std::collections::BTreeMap<_, _>>()
     };
-    let (few, many) = (writes("0s"), writes("31s"));
+    let (plain, both) = (policies("0s"), policies("31s"));
+    let (few, many) = (both["async"].0, both["async-paused"].0);
     assert!(many > few + 5, "{many} writes, {few} without pauses");
+    // Pauses add states: whatever is found without them is found.
+    for (policy, (_, verdict)) in &plain {
+        assert_eq!(&both[policy].1, verdict, "{policy}");
+    }
+    assert_eq!(both.len(), 2 * plain.len());
     let refused = ends_with(test(&bench, "async", APART, ALL_APART).args(["--pause", "1s"]), 2);
     assert!(refused.err.contains("give --fs seekless:ffs:all"), "{}", refused.err);
 }

@@ -1,6 +1,6 @@
 //! Workloads that fail, hang, fork, fill the disk, unmount it, or die.
 
-use super::bench::{Bench, DURABLE, ROWS, ends_with, finished, kill};
+use super::bench::{Bench, DURABLE, FORGETFUL, ROWS, ends_with, finished, kill};
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
@@ -16,6 +16,27 @@ fn a_workload_that_fails_is_told_with_its_last_lines() {
     assert_eq!(log, "out of ideas\nreally\n");
     assert!(dir.join("run.tape").exists(), "the recording is kept");
     assert!(ended.out.is_empty(), "no verdict: {}", ended.out);
+    bench.assert_no_leak();
+}
+
+#[test]
+fn what_a_workload_did_before_it_died_is_tried() {
+    let Some(bench) = Bench::new() else { return };
+    for (signal, code) in [("SEGV", 139), ("BUS", 135), ("ABRT", 134)] {
+        // Itself, and the last command of the shell.
+        for dies in [format!("kill -{signal} $$"), format!("sh -c 'kill -{signal} $$'; exit $?")] {
+            let ended = ends_with(&mut bench.test(&format!("{FORGETFUL}; {dies}"), ROWS), 1);
+            assert!(ended.out.starts_with("RED: "), "{}", ended.out);
+            assert!(ended.out.contains(&format!("(SIG{signal}); what it wrote")), "{}", ended.out);
+            let ended = ends_with(&mut bench.test(&format!("{DURABLE}; {dies}"), ROWS), 6);
+            assert!(ended.out.starts_with("NO VERDICT: the workload died ("), "{}", ended.out);
+            assert!(ended.out.contains(&format!("(SIG{signal})")), "{code}: {}", ended.out);
+        }
+    }
+    let ended = ends_with(&mut bench.test("echo x > {dir}/x; kill -SEGV $$", ROWS), 6);
+    assert!(ended.err.contains("died before it acknowledged anything"), "{}", ended.err);
+    let ended = ends_with(&mut bench.test("echo poor me; kill -SEGV $$", ROWS), 6);
+    assert!(ended.err.contains("--run failed: killed by signal 11 (SIGSEGV)"), "{}", ended.err);
     bench.assert_no_leak();
 }
 

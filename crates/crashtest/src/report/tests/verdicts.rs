@@ -85,7 +85,7 @@ fn states_that_were_not_tried_keep_a_report_from_being_green() {
 
 #[test]
 fn a_check_that_cannot_be_trusted_gives_no_verdict() {
-    let doubts: [Doubt; 8] = [
+    let doubts: [Doubt; 10] = [
         (|report| report.probes[0].passed = false, "the check fails on an undamaged disk"),
         (|report| report.probes[2].passed = true, "the control has no bad state"),
         (|report| report.probes[1].passed = false, "the start state fails unexpectedly"),
@@ -96,6 +96,11 @@ fn a_check_that_cannot_be_trusted_gives_no_verdict() {
             |report| report.acknowledgements = Acknowledgements::Used { count: 0 },
             "the tape has no acknowledgement",
         ),
+        (
+            |report| report.workload_died = Some("killed by signal 11 (SIGSEGV)".into()),
+            "the workload died (killed by signal 11 (SIGSEGV)); before that, none of 263 states",
+        ),
+        (|report| report.coverage.wavers = 2, "the check wavers on 2 of 265 states"),
         (|report| report.coverage.hung = 2, "2 of 265 states hung in the check"),
     ];
     for (change, reason) in doubts {
