@@ -59,18 +59,31 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Time between the progress lines of long work where standard error is no terminal.
+const BETWEEN_LINES: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A progress line on the terminal. It prints nothing if standard error is no terminal, and is
 /// erased when dropped.
 #[derive(Debug)]
 pub struct Progress {
     shown: bool,
     last: Option<std::time::Instant>,
+    /// Where there is no terminal: when the next whole line is due.
+    due: Option<std::time::Instant>,
 }
 
 impl Progress {
     /// Nothing is shown yet.
     pub fn new() -> Progress {
-        Progress { shown: std::io::stderr().is_terminal(), last: None }
+        Progress { shown: std::io::stderr().is_terminal(), last: None, due: None }
+    }
+
+    /// The same for work that may take minutes: without a terminal it prints a line every ten
+    /// seconds, for the log of a build server.
+    pub fn of_long_work() -> Progress {
+        let progress = Progress::new();
+        let due = (!progress.shown).then(|| std::time::Instant::now() + BETWEEN_LINES);
+        Progress { due, ..progress }
     }
 
     /// True if there is a terminal to show it on.
@@ -80,6 +93,13 @@ impl Progress {
 
     /// Replaces the line, at most ten times a second. `text` is only called when the line is shown.
     pub fn show(&mut self, text: impl FnOnce() -> String) {
+        if let Some(due) = &mut self.due {
+            if std::time::Instant::now() >= *due {
+                *due = std::time::Instant::now() + BETWEEN_LINES;
+                say(&text());
+            }
+            return;
+        }
         let pause = std::time::Duration::from_millis(100);
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < pause) {
             return;

@@ -320,8 +320,11 @@ impl Sweep<'_> {
         if !self.options.acknowledgements {
             return Acked::default();
         }
-        let acked = self.session.history().acked(cut);
-        Acked { count: acked.count, last: acked.last.map(str::to_owned) }
+        let history = self.session.history();
+        let acked = history.acked(cut);
+        let marks = history.marks().iter().take(acked.count as usize);
+        let all = marks.flat_map(|mark| [&*mark.value, "\n"]).collect();
+        Acked { count: acked.count, last: acked.last.map(str::to_owned), all }
     }
 }
 

@@ -20,15 +20,36 @@ const ACKS: &str = "SEEKLESS_ACKS";
 #[command(after_help = "\
 Examples:
   seekless ack 17
+  seekless ack --as writer-2 17
   echo 17 >> \"$SEEKLESS_ACKS\"      # the same without the program, if it is a file
+
+With --as the line is NAME, a tab and VALUE: several writers are told apart by it. A check finds all
+lines that were acknowledged before the power went, in order, in the file $SEEKLESS_ACKED_FILE.
 
 Call it right after the program under test has promised the value to its own clients, such as a row
 that is committed. SEEKLESS_ACKS is set for the command of `seekless crash-test --run`; otherwise it
 is the path of `seekless record --acks`. It prints nothing.")]
 pub struct Args {
+    /// Who acknowledges it, where several writers do.
+    #[arg(long = "as", value_name = "NAME")]
+    writer: Option<String>,
     /// What is acknowledged: one line of text, at most 4096 bytes.
     #[arg(allow_hyphen_values = true)]
     value: String,
+}
+
+impl Args {
+    /// The line that is acknowledged.
+    fn line(&self) -> Result<String, Failure> {
+        match &self.writer {
+            None => Ok(self.value.clone()),
+            Some(name) if name.is_empty() || name.contains(['\t', '\n']) => {
+                Err(Failure::usage(format!("--as {name:?}: a tab ends the name of a writer"))
+                    .hint("give a name without tabs and newlines, such as writer-2"))
+            }
+            Some(name) => Ok(format!("{name}\t{}", self.value)),
+        }
+    }
 }
 
 /// Writes the value and waits until it is recorded.
@@ -36,7 +57,8 @@ pub struct Args {
 /// # Errors
 /// If there is no place for it, or it cannot be written there.
 pub fn run(args: &Args) -> Outcome {
-    let value = check_mark(args.value.as_bytes())
+    let line = args.line()?;
+    let value = check_mark(line.as_bytes())
         .map_err(|error| Failure::from_message(crate::failure::Exit::Usage, &error.to_string()))?;
     let Some(place) = std::env::var_os(ACKS).filter(|place| !place.is_empty()) else {
         return Err(Failure::usage(format!("{ACKS} is not set")).hint(

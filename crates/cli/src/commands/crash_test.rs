@@ -49,7 +49,8 @@ writes is recorded. Whenever your software acknowledges something, such as a com
 the workload say so: `seekless ack VALUE`, or append a line to the file $SEEKLESS_ACKS. --check is
 run on every state in which a power cut could have left the disk. It finds in SEEKLESS_ACKED the
 last value that was acknowledged before the cut (or nothing), in SEEKLESS_ACKED_COUNT how many
-were: what they promise must be there. Exit code 0 says that the state is good; 126, 127 and a
+were, in the file SEEKLESS_ACKED_FILE all of them: what they promise must be there. With several
+writers only the file tells what each was promised (see `seekless ack --as`). Exit code 0 says that the state is good; 126, 127 and a
 death by a signal (129 to 192) are failures of the check itself; all others say that the state is
 bad.
 

@@ -41,8 +41,9 @@ The check runs in a shell; {device} becomes the path of a file that holds a stat
 Exit code 0 says that the state is good; 126, 127, a death by a signal (as shells tell it: 129 to
 192) and a check that takes too long are its own failures, reported apart; all other exit codes say
 that the state is bad. It finds in its environment SEEKLESS_ACKED (the last value that was
-acknowledged before the power went, or nothing), SEEKLESS_ACKED_COUNT (how many were) and
-SEEKLESS_STATE (the name of the state).
+acknowledged before the power went, or nothing), SEEKLESS_ACKED_COUNT (how many were),
+SEEKLESS_ACKED_FILE (a file with all of them, a line each, in order) and SEEKLESS_STATE (the name of
+the state).
 
 Exit codes: 0 all states are good; 1 data is lost or broken; 3 the recording cannot be used, or is
 good as far as it goes but was cut short (see --cut-short); 6 the check fails on an undamaged disk,

@@ -134,7 +134,7 @@ impl Conduct<'_> {
     fn sweep_all(&self) -> Result<Swept, Failure> {
         let mut results = self.results()?;
         let began = Instant::now();
-        let mut line = Line::new();
+        let mut line = Line::of_long_work();
         let mut shown = |progress: Progress| line.show(|| said(progress, began, self.args.budget));
         self.sweep().run(results.as_mut(), &mut shown).map_err(cannot)
     }
@@ -186,10 +186,10 @@ impl Conduct<'_> {
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by_key(|&at| (found[at].tried.kind, std::cmp::Reverse(found[at].states)));
         let until = Instant::now() + SHRINKING;
-        let mut line = Line::new();
+        let mut line = Line::of_long_work();
         for (done, at) in order.into_iter().take(MOST_SHRUNK).enumerate() {
             let count = found.len().min(MOST_SHRUNK);
-            line.show(|| format!("making example {} of {count} small", done + 1));
+            line.show(|| format!("seekless: making example {} of {count} small", done + 1));
             sweep.shrink(&mut found[at], Effort { tries: TRIES, until }).map_err(cannot)?;
         }
         Ok(())
@@ -290,5 +290,5 @@ fn said(progress: Progress, began: Instant, budget: Option<Duration>) -> String 
     let elapsed = began.elapsed().as_secs_f64();
     let rest = elapsed / done.max(1) as f64 * space.saturating_sub(done) as f64;
     let left = budget.map_or(rest, |budget| rest.min(budget.as_secs_f64() - elapsed)).max(0.0);
-    format!("{done} of {space} states, {bad} bad, {left:.0} s left")
+    format!("seekless: {done} of {space} states, {bad} bad, {left:.0} s left")
 }

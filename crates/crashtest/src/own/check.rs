@@ -7,9 +7,10 @@
 use super::recover::{Recovered, recover};
 use super::tree::fingerprint;
 use crate::file_system::FileSystem;
-use crate::replay::check::{Ask, Checked, Checker, Verdict};
+use crate::replay::check::{ACKED_FILE, Ask, Checked, Checker, Verdict};
 use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
+use crate::sandbox::worker::STATE;
 use crate::sandbox::{SandboxOptions, Workers};
 use seekless_engine::io::IoError;
 use seekless_formats::FsError;
@@ -73,7 +74,9 @@ impl OwnChecker {
             Ok(recovered) => recovered,
             Err(error) => return Ok(not_recovered(&error)),
         };
-        let told = variables.iter().filter(|(name, _)| *name != "SEEKLESS_STATE");
+        // The number of acknowledgements says which they are.
+        let is_told = |name: &str| name != STATE && name != ACKED_FILE;
+        let told = variables.iter().filter(|(name, _)| is_told(name));
         let told: Vec<String> = told.map(|(_, value)| value.clone()).collect();
         let key = fingerprint(image, self.policy).map(|tree| (tree, told));
         let known = key.as_ref().and_then(|key| self.known().get(key).cloned());

@@ -5,8 +5,8 @@ use super::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -65,6 +65,27 @@ impl Checked {
         Checked { verdict: Verdict::Stopped, output: String::new() }
     }
 }
+
+/// The variable that names a file with everything that was acknowledged before the power went, a
+/// line each, in order. To a [`Checker`] its value is the content of that file.
+pub const ACKED_FILE: &str = "SEEKLESS_ACKED_FILE";
+
+/// A file with what was acknowledged, and the other variables. The file is in memory, and nothing
+/// can be written to it.
+pub(crate) fn acknowledged(variables: &[(&str, String)]) -> io::Result<(File, Variables)> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create("acknowledged", flags)?);
+    let content = variables.iter().find(|(name, _)| *name == ACKED_FILE);
+    file.write_all(content.map_or("", |(_, content)| content).as_bytes())?;
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK)?;
+    let others = variables.iter().filter(|(name, _)| *name != ACKED_FILE);
+    let others = others.map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Ok((file, others.collect()))
+}
+
+/// Variables of an environment.
+pub(crate) type Variables = Vec<(String, String)>;
 
 /// Something that checks states.
 pub trait Checker: Sync {
@@ -134,7 +155,10 @@ impl Check {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(line).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output.try_clone()?);
-        command.envs(variables.iter().map(|(name, value)| (name, value))).process_group(0);
+        // The descriptor is this process's, which outlives the command.
+        let (acked, variables) = acknowledged(variables)?;
+        let acked_path = format!("/proc/{}/fd/{}", std::process::id(), acked.as_raw_fd());
+        command.envs(variables).env(ACKED_FILE, acked_path).process_group(0);
         let mut child = command.spawn()?;
         let group = Pid::from_child(&child);
         let waited = wait(&child, self.patience, Some(&self.stop))?;
@@ -301,5 +325,10 @@ mod tests {
     fn the_command_gets_its_path_and_variables_and_is_heard() {
         let checked = run("echo {device} $SEEKLESS_ACKED; echo bad >&2; exit 1");
         assert_eq!(checked.output, "/a b/c'd 7\nbad\n");
+        let check = check("cat $SEEKLESS_ACKED_FILE", Duration::from_secs(60));
+        let lines = "a\t1\nb\t1\na\t2\n";
+        let checked = check.run(Path::new("/"), &[(ACKED_FILE, lines.to_owned())]).expect("runs");
+        assert_eq!((checked.verdict, checked.output.as_str()), (Verdict::Good, lines));
+        assert_eq!(check.run(Path::new("/"), &[]).expect("runs").output, "", "it is there");
     }
 }

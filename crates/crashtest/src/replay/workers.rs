@@ -1,6 +1,6 @@
 //! Many checks at once, each on a state of its own.
 
-use super::check::{Ask, Checked, Checker, Verdict};
+use super::check::{ACKED_FILE, Ask, Checked, Checker, Verdict};
 use super::image::Image;
 use super::mount::Place;
 use super::stop::Stop;
@@ -15,6 +15,8 @@ pub struct Acked {
     pub count: u64,
     /// The value of the last one.
     pub last: Option<String>,
+    /// All values, each with a newline, in order.
+    pub all: String,
 }
 
 /// A state to check.
@@ -65,6 +67,7 @@ impl Bench<'_> {
             ("SEEKLESS_STATE", name.to_owned()),
             ("SEEKLESS_ACKED", acked.last.clone().unwrap_or_default()),
             ("SEEKLESS_ACKED_COUNT", acked.count.to_string()),
+            (ACKED_FILE, acked.all.clone()),
         ];
         let image = Arc::new(image);
         if let Some(checked) = self.checker.check_image(&image, &variables, ask) {

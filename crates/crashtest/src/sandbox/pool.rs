@@ -7,7 +7,11 @@ use super::mounts::Mounting;
 use super::point::Point;
 use super::process::{Asked, Isolation, Worker};
 use super::protocol::{Answer, Job, Ran};
-use crate::replay::check::{Checked, Checker, DEVICE, Verdict, quoted, tail, verdict};
+use super::worker::ACKED_PATH;
+
+use crate::replay::check::{
+    ACKED_FILE, Checked, Checker, DEVICE, Verdict, acknowledged, quoted, tail, verdict,
+};
 use crate::replay::stop::Stop;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -143,10 +147,11 @@ impl Workers {
         variables: &[(&str, String)],
     ) -> io::Result<Checked> {
         let output = File::from(memfd_create("check", MemfdFlags::CLOEXEC)?);
-        let named = |&(name, ref value): &(&str, String)| (name.to_owned(), value.clone());
+        let (acked, mut variables) = acknowledged(variables)?;
+        variables.push((ACKED_FILE.to_owned(), ACKED_PATH.to_owned()));
         let job = Job {
             line: self.line.clone(),
-            variables: variables.iter().map(named).collect(),
+            variables,
             mount: self.options.mount.clone().map(|how| (self.point.path().to_owned(), how)),
             watch: None,
             in_steps: false,
@@ -155,7 +160,7 @@ impl Workers {
             Some(worker) => worker,
             None => Worker::start(&self.options.program, self.options.isolation)?,
         };
-        let told = worker.tell(&job, &[output.as_fd(), state.as_fd()])?;
+        let told = worker.tell(&job, &[output.as_fd(), state.as_fd(), acked.as_fd()])?;
         // A mount that this process still has could not be unmounted.
         drop(state);
         let asked = match told {

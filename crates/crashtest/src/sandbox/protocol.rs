@@ -1,5 +1,6 @@
 //! What a worker and its parent say to each other: one message is one packet of a socket pair, in
-//! JSON. A job brings two descriptors along: the file of the state, if any, and where output goes.
+//! JSON. A job brings descriptors along: where output goes, the file of the state, if any, and a
+//! file with what was acknowledged.
 
 use super::mounts::Mounting;
 use rustix::net::{
@@ -16,9 +17,10 @@ use std::path::PathBuf;
 /// Bytes of a message at most.
 const MOST_BYTES: usize = 128 << 10;
 /// Descriptors of a message at most.
-const MOST_FDS: usize = 2;
+const MOST_FDS: usize = 3;
 
-/// What a worker is to do. The descriptors are the output and then, if there is one, the state.
+/// What a worker is to do. The descriptors are the output and then, if there are any, the state and
+/// what was acknowledged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// For `/bin/sh -c`.

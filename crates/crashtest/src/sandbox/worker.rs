@@ -28,6 +28,10 @@ use std::process::{Command, Stdio};
 const DEVICE: RawFd = 100;
 /// The file of the state, for all processes in the namespace of a worker.
 pub const DEVICE_PATH: &str = "/proc/1/fd/100";
+/// The descriptor at which a worker has what was acknowledged.
+const ACKED: RawFd = 101;
+/// What was acknowledged, for all processes in the namespace of a worker.
+pub const ACKED_PATH: &str = "/proc/1/fd/101";
 /// The variable that has the name of the state.
 pub const STATE: &str = "SEEKLESS_STATE";
 /// How often orphans that ended are reaped while a command runs.
@@ -120,6 +124,9 @@ impl Worker {
         // Commands find the state at a descriptor whose number never changes.
         let device = fds.next().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, DEVICE));
         let mut device = device.transpose()?.map(File::from);
+        let acked = fds.next().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ACKED));
+        // Open until the job is done.
+        let _acked = acked.transpose()?;
         let mounted = match (&job.mount, &device) {
             (Some((point, how)), Some(file)) => match self.mount(file, point, how)? {
                 Ok(mounted) => Some(mounted),

@@ -112,6 +112,17 @@ fn a_budget_tells_what_share_was_covered() {
 }
 
 #[test]
+fn a_log_has_a_line_of_progress_every_ten_seconds() {
+    let Some(bench) = Bench::new() else { return };
+    let slow = format!("case $SEEKLESS_STATE in *state|*data) ;; *) sleep 0.5;; esac; {ROWS}");
+    let mut test = bench.thorough(DURABLE, &slow);
+    let ended = ends_with(test.args(["--budget", "12s", "--jobs", "2", "--sector", "512"]), 8);
+    let lines: Vec<&str> = ended.err.lines().filter(|line| line.contains(" s left")).collect();
+    assert_eq!(lines.len(), 1, "{}", ended.err);
+    assert!(lines[0].starts_with("seekless: ") && lines[0].contains(" states, 0 bad, "));
+}
+
+#[test]
 fn the_first_bad_state_ends_the_sweep_where_that_is_asked() {
     let Some(bench) = Bench::new() else { return };
     let mut test = bench.test(FORGETFUL, ROWS);

@@ -64,6 +64,32 @@ fn a_counter_before_its_rows_is_broken_not_lost() {
     assert!(shown.out.contains("broken"), "{}", shown.out);
 }
 
+/// Two writers, one of which forgets to flush a row. The other one's acknowledgements come later in
+/// any case, so the last one and their number do not show the loss.
+#[test]
+fn a_loss_of_either_of_two_writers_is_found() {
+    let Some(bench) = Bench::new() else { return };
+    let seekless = env!("CARGO_BIN_EXE_seekless");
+    let write = |forgets: &str| {
+        format!(
+            "write() {{ echo row $2 >> {{dir}}/$1; test $1$2 = '{forgets}' || sync {{dir}}/$1; \
+             {seekless} ack --as $1 $2; }}; sync {{dir}}; \
+             write a 1 && write b 1 && write a 2 && write b 2 && write a 3"
+        )
+    };
+    // Promises of each writer, by its lines.
+    let check = "while read -r writer row; do \
+                 grep -qx \"row $row\" {dir}/$writer || { echo $writer lost $row; exit 1; }; \
+                 done < $SEEKLESS_ACKED_FILE";
+    let ended = ends_with(&mut bench.test(&write("none"), check), 0);
+    assert!(ended.out.starts_with("GREEN: all"), "{}", ended.out);
+    let ended = ends_with(&mut bench.test(&write("b2"), check), 1);
+    assert!(ended.out.contains("b lost 2"), "{}", ended.out);
+    let ended = ends_with(&mut bench.test(&write("a1"), check), 1);
+    assert!(ended.out.contains("a lost 1"), "{}", ended.out);
+    bench.assert_no_leak();
+}
+
 #[test]
 fn the_worst_kind_is_the_first_group() {
     let Some(bench) = Bench::new() else { return };
