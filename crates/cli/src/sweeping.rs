@@ -4,3 +4,4 @@
 pub mod args;
 pub mod conduct;
 pub mod output;
+pub mod trees;

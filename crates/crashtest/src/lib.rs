@@ -22,4 +22,5 @@ pub mod sandbox;
 pub mod session;
 pub mod states;
 pub mod sweep;
+pub mod trees;
 pub mod workload;

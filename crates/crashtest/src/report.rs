@@ -196,6 +196,8 @@ pub struct Example {
     pub last_acked: Option<String>,
     /// What the check printed.
     pub output: String,
+    /// What its tree lacks, if that is known.
+    pub missing: Option<Missing>,
     /// The command that checks this state again.
     pub again: String,
     /// Writes that the cut could take.
@@ -204,6 +206,19 @@ pub struct Example {
     pub durable: u64,
     /// Events near the cut, in order.
     pub timeline: Vec<Moment>,
+}
+
+/// What the tree of a state lacks, beside one that holds what was acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// When the disk held the other tree.
+    pub against: String,
+    /// Names, sizes and first bytes that differ.
+    pub lines: Vec<String>,
+    /// Differences that are not listed.
+    pub more: u64,
+    /// The calls that would have prevented it.
+    pub remedies: Vec<String>,
 }
 
 /// A write that the cut could take, and what became of it.

@@ -13,6 +13,7 @@ pub mod probes;
 pub mod results;
 pub mod tell;
 mod walk;
+pub mod whole;
 
 use crate::replay::check::Verdict;
 use crate::replay::extents::Extents;

@@ -7,6 +7,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::sweeping::args::{SweepArgs, duration};
 use crate::sweeping::conduct::{self, Conduct, Examined};
 use crate::sweeping::output;
+use crate::sweeping::trees::{self, Runs};
 use crate::term::say;
 use seekless_crashtest::file_system::{BLOCK, Choice, FileSystem};
 use seekless_crashtest::own;
@@ -19,6 +20,7 @@ use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Probe, Report};
 use seekless_crashtest::sandbox::point::Point;
 use seekless_crashtest::sandbox::pool::DIR;
+use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::sandbox::{self, SandboxOptions};
 use seekless_crashtest::session::{Load, Session};
 use seekless_crashtest::states::state::SectorSize;
@@ -50,9 +52,9 @@ the workload say so: `seekless ack VALUE`, or append a line to the file $SEEKLES
 run on every state in which a power cut could have left the disk. It finds in SEEKLESS_ACKED the
 last value that was acknowledged before the cut (or nothing), in SEEKLESS_ACKED_COUNT how many
 were, in the file SEEKLESS_ACKED_FILE all of them: what they promise must be there. With several
-writers only the file tells what each was promised (see `seekless ack --as`). Exit code 0 says that the state is good; 126, 127 and a
-death by a signal (129 to 192) are failures of the check itself; all others say that the state is
-bad.
+writers only the file tells what each was promised (see `seekless ack --as`). Exit code 0 says that
+the state is good; 126, 127 and a death by a signal (129 to 192) are failures of the check itself;
+all others say that the state is bad.
 
 Needs root and FUSE; with a file system of the kernel also loop devices. Nothing is seen outside:
 mounts are in a namespace of their own.
@@ -251,7 +253,10 @@ impl Test<'_> {
             .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
         let session = subject.session;
         let options = self.args.sweep.options(session, session.begin(), self.sector())?;
-        let checker = self.checker(options.workers)?;
+        let isolation = self.args.sweep.isolation();
+        let checker = self.checker(self.args.check.clone(), isolation, options.workers)?;
+        // Copies of trees go to directories of the machine.
+        let runs = |command| self.checker(command, Isolation::Processes, 1);
         let bench = Bench { place: &place, checker: &*checker, stop: self.stop };
         let control = subject.control.map(|control| self.control(control, bench, &options));
         let control = control.transpose()?;
@@ -266,6 +271,7 @@ impl Test<'_> {
             check: &self.args.check,
             title: self.args.title(),
             file_system: Some(self.fs).filter(|fs| *fs != FileSystem::Raw).map(|fs| fs.to_string()),
+            runs: Some(&runs).filter(|_| self.fs != FileSystem::Raw).map(|runs| runs as &Runs<'_>),
             again: &|state| self.again(&name, state),
             workload_died: subject.died.clone(),
             control,
@@ -382,20 +388,25 @@ impl Test<'_> {
             ..options.clone()
         };
         let sweep = Sweep { session, bench, options: &options };
-        let swept = sweep.run(None, &mut |_| {}).map_err(conduct::cannot)?;
+        let swept = sweep.run(None, &mut |_| {}).map_err(trees::cannot)?;
         self.not_stopped()?;
         let output = format!("{} states of the control were tried\n", swept.rows.len());
         let (name, passed) = ("control".to_owned(), !conduct::is_red(&swept));
         Ok(Probe { name, passed, expected: false, output })
     }
 
-    fn checker(&self, count: usize) -> Result<Box<dyn Checker>, Failure> {
+    fn checker(
+        &self,
+        command: String,
+        isolation: Isolation,
+        count: usize,
+    ) -> Result<Box<dyn Checker>, Failure> {
         let options = SandboxOptions {
             // Even if the file of the program is replaced meanwhile.
             program: PathBuf::from("/proc/self/exe"),
-            command: self.args.check.clone(),
+            command,
             mount: self.fs.for_checks(),
-            isolation: self.args.sweep.isolation(),
+            isolation,
             timeout: self.args.sweep.timeout,
             stop: Arc::clone(self.stop),
             dir: self.dir.clone(),

@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure, Outcome, worth_going_on};
 use crate::sweeping::args::SweepArgs;
 use crate::sweeping::conduct::Conduct;
+use crate::sweeping::trees::{self, Runs};
 use clap::ArgGroup;
 use seekless_crashtest::file_system::FileSystem;
 use seekless_crashtest::own;
@@ -13,6 +14,7 @@ use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Kind, Report};
 use seekless_crashtest::sandbox::SandboxOptions;
+use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::session::{Load, LoadError, Session};
 use seekless_crashtest::states::history::Epoch;
 use seekless_crashtest::states::names::{KeptNames, StateRef};
@@ -67,7 +69,8 @@ pub struct Args {
     /// Try only this state, named as in a report.
     #[arg(long, value_name = "STATE")]
     state: Option<StateRef>,
-    /// Write a state to this new file: the one named by --state, or the worst example.
+    /// Write a state to this new file: the one named by --state, or the worst example. With --check
+    /// and --fs its files are copied to FILE.tree, as the check found them.
     #[arg(long, value_name = "FILE", conflicts_with = "open")]
     keep: Option<PathBuf>,
     /// Serve this state as a network block device. Writes to it are discarded at the end.
@@ -96,6 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.sweep.validate()?;
     if let Some(path) = &args.keep {
         refuse_occupied(path)?;
+        refuse_occupied(&tree_of(path))?;
     }
     let fs = args.fs.filter(|fs| *fs != FileSystem::Raw);
     if let Some(check) = &args.check {
@@ -162,7 +166,9 @@ impl Replay<'_> {
         let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
         let place = Place::new(args.via, &dir)
             .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
-        let checker = self.checker(command, stop, options.workers)?;
+        let isolation = args.sweep.isolation();
+        let checker = self.checker(command, stop, isolation, options.workers)?;
+        let runs = |line: String| self.checker(&line, stop, Isolation::Processes, 1);
         let bench = Bench { place: &place, checker: &*checker, stop };
         let conduct = Conduct {
             args: &args.sweep,
@@ -173,6 +179,7 @@ impl Replay<'_> {
             check: command,
             title: args.recording.display().to_string(),
             file_system: self.fs.map(|fs| fs.to_string()),
+            runs: self.fs.map(|_| &runs as &Runs<'_>),
             again: &|state| self.again(command, state),
             workload_died: None,
             control: None,
@@ -185,7 +192,7 @@ impl Replay<'_> {
             None => conduct.all(out)?,
         };
         ended(stop, &report)?;
-        self.keep(&report, stop, out)?;
+        self.keep(&report, &conduct, &runs, out)?;
         self.outcome(&report)
     }
 
@@ -193,6 +200,7 @@ impl Replay<'_> {
         &self,
         command: &str,
         stop: &Arc<Stop>,
+        isolation: Isolation,
         count: usize,
     ) -> Result<Box<dyn Checker>, Failure> {
         let (stop, timeout) = (Arc::clone(stop), self.args.sweep.timeout);
@@ -206,7 +214,7 @@ impl Replay<'_> {
             .map_err(|error| Failure::failed(format!("{}: {error}", dir.display())))?;
         // Even if the file of the program is replaced meanwhile.
         let program = PathBuf::from("/proc/self/exe");
-        let (mount, isolation) = (fs.for_checks(), self.args.sweep.isolation());
+        let mount = fs.for_checks();
         let options = SandboxOptions { program, command, mount, isolation, timeout, stop, dir };
         own::check::checker(fs, options, count)
             .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))
@@ -228,7 +236,13 @@ impl Replay<'_> {
 
     /// Writes the state to a file, if that is asked for: the one that was named, or the worst
     /// example.
-    fn keep(&self, report: &Report, stop: &Stop, out: &mut dyn Write) -> Outcome {
+    fn keep(
+        &self,
+        report: &Report,
+        conduct: &Conduct<'_>,
+        runs: &Runs<'_>,
+        out: &mut dyn Write,
+    ) -> Outcome {
         let Some(path) = &self.args.keep else { return Ok(()) };
         let is_bad = |kind: Kind| matches!(kind, Kind::Broken | Kind::Lost);
         let worst = report.groups.iter().find(|group| is_bad(group.kind));
@@ -242,10 +256,21 @@ impl Replay<'_> {
             }
         };
         let (epoch, state) = self.resolve(&name)?;
-        save(&self.session.image(&epoch, &state), path, stop)?;
+        let image = self.session.image(&epoch, &state);
+        save(&image.unchanged(), path, conduct.bench.stop)?;
+        let mut kept = path.display().to_string();
+        if self.fs.is_some() {
+            let tree = tree_of(path);
+            if trees::copy(image, &tree, None, conduct.bench, runs)? {
+                kept = format!("{kept}, its tree as {}", tree.display());
+            } else {
+                let _ = std::fs::remove_dir(&tree);
+                crate::term::say("seekless: the state has no tree: it cannot be mounted");
+            }
+        }
         match self.args.sweep.json {
-            true => crate::term::say(&format!("seekless: kept as {}", path.display())),
-            false => writeln!(out, "kept as {}", path.display())?,
+            true => crate::term::say(&format!("seekless: kept as {kept}")),
+            false => writeln!(out, "kept as {kept}")?,
         }
         Ok(())
     }
@@ -299,6 +324,13 @@ pub fn ended(stop: &Stop, report: &Report) -> Outcome {
     let states = report.states.len();
     let cause = format!("ended by signal {signal} after {states} states: not all were tried");
     Err(Failure::new(Exit::by_signal(signal), cause))
+}
+
+/// The directory beside a kept image that has its tree.
+fn tree_of(image: &Path) -> PathBuf {
+    let mut path = image.as_os_str().to_owned();
+    path.push(".tree");
+    path.into()
 }
 
 /// Refuses a path that cannot be written to. The alternative is to find out after hours of work.

@@ -2,6 +2,7 @@
 
 use super::args::SweepArgs;
 use super::output;
+use super::trees::{self, Runs, cannot};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::term::Progress as Line;
 use seekless_crashtest::replay::workers::Bench;
@@ -14,7 +15,7 @@ use seekless_crashtest::sweep::example::{Effort, Found, groups};
 use seekless_crashtest::sweep::probes::{Answer, Question};
 use seekless_crashtest::sweep::results::{Results, Subject, files_of};
 use seekless_crashtest::sweep::tell::{Told, states};
-use seekless_crashtest::sweep::{Options, Progress, Sweep, SweepError, Swept};
+use seekless_crashtest::sweep::{Options, Progress, Sweep, Swept};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const TRIES: usize = 300;
 const MOST_SHRUNK: usize = 12;
 /// Time for all examples.
 const SHRINKING: Duration = Duration::from_secs(60);
+/// Groups whose example is compared with a whole tree.
+const MOST_COMPARED: usize = 4;
 /// Groups whose writes are told in terms of files.
 const MOST_PLACED: usize = 12;
 
@@ -47,6 +50,8 @@ pub struct Conduct<'c> {
     pub title: String,
     /// The file system, if there is one.
     pub file_system: Option<String>,
+    /// Runs a command on the tree of a state; `None` without a file system.
+    pub runs: Option<&'c Runs<'c>>,
     /// The command that checks a state again.
     pub again: &'c dyn Fn(&str) -> String,
     /// How the workload died, if it did.
@@ -173,6 +178,7 @@ impl Conduct<'_> {
         let places = self.places(&sweep, &found);
         let mut report = sweep.report(swept, answers);
         report.groups = found.iter().map(|one| sweep.group(one, &places, self.again)).collect();
+        self.compare(&sweep, &found, &mut report.groups)?;
         report.states = states(&swept.rows, &of_rows);
         report.sort_groups();
         self.label(&mut report);
@@ -205,6 +211,21 @@ impl Conduct<'_> {
         let image = Arc::new(sweep.end_state());
         let Ok(placed) = self.bench.place.put(image, self.bench.stop) else { return Told::new() };
         sweep.places(told, self.file_system.as_deref(), placed.path())
+    }
+
+    /// Says of the worst examples what their trees lack.
+    fn compare(&self, sweep: &Sweep<'_>, found: &[Found], groups: &mut [Group]) -> Outcome {
+        let Some(runs) = self.runs else { return Ok(()) };
+        let is_bad = |kind: Kind| matches!(kind, Kind::Broken | Kind::Lost);
+        let mut order: Vec<usize> =
+            (0..found.len()).filter(|&at| is_bad(found[at].tried.kind)).collect();
+        order.sort_by_key(|&at| (found[at].tried.kind, std::cmp::Reverse(found[at].states)));
+        for at in order.into_iter().take(MOST_COMPARED) {
+            if self.bench.stop.asked().is_none() {
+                groups[at].example.missing = trees::missing(sweep, &found[at], runs)?;
+            }
+        }
+        Ok(())
     }
 
     /// What only the command knows.
@@ -277,11 +298,6 @@ pub fn exit_code(report: &Report) -> Option<Exit> {
 /// The counts of a kind, for a control: true if a state was not good.
 pub fn is_red(swept: &Swept) -> bool {
     swept.count(Kind::Lost) + swept.count(Kind::Broken) > 0
-}
-
-/// The failure of a sweep.
-pub fn cannot(error: SweepError) -> Failure {
-    Failure::from_message(Exit::Failed, &error.to_string())
 }
 
 /// A progress line.

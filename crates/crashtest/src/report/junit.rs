@@ -152,6 +152,16 @@ fn group_case(group: &Group) -> Case {
         let (fate, place, request) = (fate_word(write.fate), place(write), request(write));
         detail.push_str(&format!("{fate} {place} ({request})\n"));
     }
+    if let Some(missing) = &example.missing {
+        detail.push_str(&format!("beside the disk {}:\n", one_line(&missing.against, MOST_CHARS)));
+        for name in missing.lines.iter().take(MOST_WRITES) {
+            detail.push_str(&format!("{}\n", one_line(name, MOST_CHARS)));
+        }
+        for remedy in missing.remedies.iter().take(MOST_WRITES) {
+            let remedy = one_line(remedy, MOST_CHARS);
+            detail.push_str(&format!("would have prevented it: {remedy}\n"));
+        }
+    }
     detail.push_str(&format!("again: {}\n", command(&example.again, MOST_COMMAND)));
     let outcome = Outcome {
         element: match group.kind {

@@ -14,6 +14,8 @@ const MOST_WRITES: usize = 12;
 /// Lines of a check's output, and characters of each.
 const MOST_LINES: usize = 12;
 const MOST_CHARS: usize = 200;
+/// Calls that would have prevented a state.
+const MOST_REMEDIES: usize = 3;
 /// Characters of a title or a warning.
 const MOST_TITLE: usize = 400;
 /// Characters of a command: a person copies it, so only an absurd one is cut.
@@ -145,8 +147,27 @@ fn example(out: &mut String, example: &Example, style: Style) {
     if more > 0 {
         line(out, &format!("      and {}", rest(&writes[MOST_WRITES..])));
     }
+    missing(out, example, style);
     said(out, &example.output, style);
     line(out, &format!("  again:   {}", command(&example.again, MOST_COMMAND)));
+}
+
+/// What the tree of the example lacks, and what would have prevented it.
+fn missing(out: &mut String, example: &Example, style: Style) {
+    let Some(missing) = &example.missing else { return };
+    let against = one_line(&missing.against, MOST_CHARS);
+    line(out, &format!("    beside the disk {against}:"));
+    for name in missing.lines.iter().take(MOST_LINES) {
+        line(out, &format!("      {}", one_line(name, MOST_CHARS)));
+    }
+    let more = missing.more + missing.lines.len().saturating_sub(MOST_LINES) as u64;
+    if more > 0 {
+        line(out, &format!("      and {}", many(more, "more difference")));
+    }
+    for remedy in missing.remedies.iter().take(MOST_REMEDIES) {
+        let remedy = style.bold(&one_line(remedy, MOST_CHARS));
+        line(out, &format!("    would have prevented it: {remedy}"));
+    }
 }
 
 /// How many writes of each fate are not listed.

@@ -87,6 +87,7 @@ impl Sweep<'_> {
             acked: acked.count,
             last_acked: acked.last.map(str::to_owned),
             output: found.tried.output.clone(),
+            missing: None,
             writes: epoch.unsettled.iter().zip(&state.fates).map(line).collect(),
             durable: epoch.durable,
             timeline: self.timeline(epoch, state, places),

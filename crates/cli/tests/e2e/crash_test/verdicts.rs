@@ -91,6 +91,34 @@ fn a_loss_of_either_of_two_writers_is_found() {
 }
 
 #[test]
+fn the_story_names_what_is_missing_and_the_call_that_prevents_it() {
+    let Some(bench) = Bench::new() else { return };
+    // Each version is durable, its name is not.
+    let write = "mkdir {dir}/d; sync {dir}; for n in 1 2 3; do \
+                 echo version $n > {dir}/d/new; sync {dir}/d/new; mv {dir}/d/new {dir}/d/cur; \
+                 echo $n >> $SEEKLESS_ACKS; done";
+    let check = "test -z \"$SEEKLESS_ACKED\" || \
+                 test \"$(sed s/version.// {dir}/d/cur || echo 0)\" -ge $SEEKLESS_ACKED";
+    let ended = ends_with(bench.test(write, check).args(["--dir", "run"]), 1);
+    let remedy = "would have prevented it: `fsync` of directory `d` after `rename` or `link` of \
+                  `d/new` to `d/cur`";
+    assert!(ended.out.contains("beside the disk "), "{}", ended.out);
+    assert!(ended.out.contains(remedy), "{}", ended.out);
+    // A file that is short.
+    let ended = ends_with(&mut bench.test(FORGETFUL, ROWS), 1);
+    assert!(ended.out.contains("log"), "{}", ended.out);
+    assert!(ended.out.contains("would have prevented it: `fsync` of "), "{}", ended.out);
+    // The tree as the check found it, without what the check wrote.
+    let writes = format!("echo mine > {{dir}}/of-the-check; {check}");
+    let mut replay = bench.replay(&bench.path("run"), &writes);
+    let ended = ends_with(replay.args(["--keep", "bad.img"]), 1);
+    assert!(ended.out.contains("kept as bad.img, its tree as bad.img.tree"), "{}", ended.out);
+    assert!(bench.path("bad.img.tree/d").is_dir());
+    assert!(!bench.path("bad.img.tree/of-the-check").exists());
+    bench.assert_no_leak();
+}
+
+#[test]
 fn the_worst_kind_is_the_first_group() {
     let Some(bench) = Bench::new() else { return };
     // Both at once: a counter that is ahead of its rows, and a late file that vanishes.

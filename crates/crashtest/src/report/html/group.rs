@@ -31,6 +31,7 @@ pub(super) fn section(index: usize, group: &Group) -> Markup {
             p.story { (story(example)) }
             (timeline(&example.timeline))
             (writes(example))
+            (missing(example))
             (said(&example.output))
             h4 { "Again" }
             pre.command { (command(&example.again, COMMAND_CHARS)) }
@@ -83,6 +84,24 @@ fn writes(example: &Example) -> Markup {
                 tbody { @for write in rows.iter().take(MOST_WRITES) { (row(write)) } }
             }
             @if more > 0 { p.note { (many(more as u64, "more write")) } }
+        }
+    }
+}
+
+/// What the tree of the example lacks, and what would have prevented it.
+fn missing(example: &Example) -> Markup {
+    html! {
+        @if let Some(missing) = &example.missing {
+            h4 { "Beside the disk " (one_line(&missing.against, MOST_CHARS)) }
+            ul {
+                @for name in missing.lines.iter().take(MOST_WRITES) {
+                    li { (one_line(name, MOST_CHARS)) }
+                }
+                @if missing.more > 0 { li { (many(missing.more, "more difference")) } }
+            }
+            @for remedy in missing.remedies.iter().take(MOST_WRITES) {
+                p { "Would have prevented it: " (one_line(remedy, MOST_CHARS)) }
+            }
         }
     }
 }

@@ -23,6 +23,10 @@ pub fn hostile(nasty: &str) -> Report {
         let example = &mut group.example;
         (example.id, example.name, example.again) = (nasty.into(), nasty.into(), nasty.into());
         (example.output, example.last_acked) = (nasty.into(), Some(nasty.into()));
+        if let Some(missing) = &mut example.missing {
+            missing.against = nasty.into();
+            (missing.lines, missing.remedies) = (vec![nasty.into()], vec![nasty.into()]);
+        }
         example.writes.iter_mut().for_each(|write| write.place = Some(nasty.into()));
         example.timeline.iter_mut().for_each(|moment| moment.text = nasty.into());
     }

@@ -80,6 +80,14 @@ pub fn example(id: &str, output: &str) -> Example {
         cut: 912,
         acked: 8,
         last_acked: Some("row 8".into()),
+        missing: Some(super::super::Missing {
+            against: "at event 90, where the check accepts it".into(),
+            lines: vec!["d/cur is missing".into(), "d/new is there, but not on that disk".into()],
+            more: 1,
+            remedies: vec![
+                "`fsync` of directory `d` after `rename` or `link` of `d/new` to `d/cur`".into(),
+            ],
+        }),
         output: output.into(),
         again: format!("seekless replay-crashes run.tape --state {id} --check 'python3 check.py'"),
         writes: writes(),
