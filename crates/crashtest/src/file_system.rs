@@ -289,6 +289,14 @@ impl FileSystem {
     /// # Errors
     /// If the size does not fit, the program is missing, or it fails.
     pub fn make(self, image: &Path) -> Result<(), MakeError> {
+        self.make_with(image, &[])
+    }
+
+    /// The same with more arguments for the program. Those of Seekless take none.
+    ///
+    /// # Errors
+    /// As for [`FileSystem::make`].
+    pub fn make_with(self, image: &Path, more: &[&str]) -> Result<(), MakeError> {
         let failed = |error| MakeError::Image { path: image.display().to_string(), error };
         self.fits(std::fs::metadata(image).map_err(failed)?.len())?;
         if let FileSystem::Own(kind, _) = self {
@@ -299,14 +307,14 @@ impl FileSystem {
         };
         let path = program.find().ok_or(MakeError::NoProgram(*program))?;
         let mut command = Command::new(path);
-        command.args(arguments).arg(image).stdin(Stdio::null());
+        command.args(arguments).args(more).arg(image).stdin(Stdio::null());
         let output = command.output().map_err(failed)?;
         if output.status.success() {
             return Ok(());
         }
         let said = [output.stdout, output.stderr].concat();
         Err(MakeError::Failed {
-            command: self.mkfs().join(" "),
+            command: [self.mkfs(), more].concat().join(" "),
             status: output.status.to_string(),
             output: String::from_utf8_lossy(&said).trim().replace('\n', ", "),
         })

@@ -294,6 +294,8 @@ pub struct SetUp<'a> {
     pub image: &'a Path,
     /// A directory; the disk is mounted at `mnt` in it.
     pub dir: &'a Path,
+    /// More options of the mount.
+    pub mount_options: &'a str,
     /// The command; empty for none.
     pub command: &'a str,
     /// More variables of its environment.
@@ -328,7 +330,7 @@ pub fn set_up(how: SetUp<'_>) -> Result<Option<Ran>, SetUpError> {
         run_command(how.command, place, how.variables, how.timeout, how.stop, how.log)
             .map_err(told(Path::new("--setup")))
     };
-    let ran = match how.fs.for_workload() {
+    let ran = match how.fs.for_workload().map(|one| one.with_options(how.mount_options)) {
         Some(mounting) => {
             let point = mount_point(how.dir).map_err(told(how.dir))?;
             let mounted = Mounted::file(&image, &point, &mounting).map_err(told(how.image))?;

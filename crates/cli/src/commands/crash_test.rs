@@ -76,6 +76,9 @@ pub struct Args {
     /// Size of the disk [default: 256M, or the least that the file system takes].
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
+    /// With a file system of the kernel: more arguments of its `mkfs`, separated by spaces.
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    mkfs_options: Option<String>,
     /// Command that prepares the disk, before anything is recorded.
     #[arg(long, value_name = "COMMAND", default_value = "")]
     setup: String,
@@ -137,6 +140,11 @@ impl Args {
             .hint("give --fs seekless:ffs:all"));
         }
         let fs = Some(self.fs.for_workload()).filter(|fs| *fs != FileSystem::Raw);
+        self.sweep.refuse_mount_options(fs)?;
+        if self.mkfs_options.is_some() && fs.is_none_or(|fs| fs.policy().is_some()) {
+            return Err(Failure::usage("--mkfs-options: no mkfs runs for this file system")
+                .hint("give --fs ext4, xfs, btrfs or f2fs"));
+        }
         super::replay_crashes::names_a_state(&self.check, fs)
     }
 }
@@ -286,13 +294,16 @@ impl Test<'_> {
         std::fs::File::create_new(&base)
             .and_then(|file| file.set_len(size))
             .map_err(|error| Failure::failed(format!("{}: {error}", base.display())))?;
+        let more = self.args.mkfs_options.as_deref().unwrap_or_default();
+        let more: Vec<&str> = more.split_whitespace().collect();
         self.fs
-            .make(&base)
+            .make_with(&base, &more)
             .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
         let how = SetUp {
             fs: self.fs,
             image: &base,
             dir: &self.dir,
+            mount_options: self.mount_options(),
             command: &self.args.setup,
             variables: &[],
             timeout: self.args.workload_timeout,
@@ -315,6 +326,7 @@ impl Test<'_> {
             base,
             tape,
             dir: &self.dir,
+            mount_options: self.mount_options(),
             command,
             timeout: self.args.workload_timeout,
             stop: self.stop,
@@ -405,7 +417,7 @@ impl Test<'_> {
             // Even if the file of the program is replaced meanwhile.
             program: PathBuf::from("/proc/self/exe"),
             command,
-            mount: self.fs.for_checks(),
+            mount: self.args.sweep.mounting(self.fs.for_checks()),
             isolation,
             timeout: self.args.sweep.timeout,
             stop: Arc::clone(self.stop),
@@ -414,6 +426,10 @@ impl Test<'_> {
         own::check::checker(self.fs, options, count).map_err(|error| {
             Failure::from_message(Exit::Lacking, &format!("cannot isolate checks: {error}"))
         })
+    }
+
+    fn mount_options(&self) -> &str {
+        self.args.sweep.mount_options.as_deref().unwrap_or_default()
     }
 
     fn sector(&self) -> SectorSize {

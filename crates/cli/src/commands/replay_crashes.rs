@@ -102,6 +102,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         refuse_occupied(&tree_of(path))?;
     }
     let fs = args.fs.filter(|fs| *fs != FileSystem::Raw);
+    args.sweep.refuse_mount_options(fs)?;
     if let Some(check) = &args.check {
         names_a_state(check, fs)?;
     }
@@ -214,7 +215,7 @@ impl Replay<'_> {
             .map_err(|error| Failure::failed(format!("{}: {error}", dir.display())))?;
         // Even if the file of the program is replaced meanwhile.
         let program = PathBuf::from("/proc/self/exe");
-        let mount = fs.for_checks();
+        let mount = self.args.sweep.mounting(fs.for_checks());
         let options = SandboxOptions { program, command, mount, isolation, timeout, stop, dir };
         own::check::checker(fs, options, count)
             .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))

@@ -27,10 +27,39 @@ pub struct Mounting {
 }
 
 impl Mounting {
+    /// The same with more options, separated by commas, as `mount -o` takes them.
+    pub fn with_options(mut self, more: &str) -> Mounting {
+        for option in more.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+            match flag(option) {
+                Some(flag) => self.flags |= flag.bits(),
+                None if self.options.is_empty() => self.options = option.to_owned(),
+                None => self.options = format!("{},{option}", self.options),
+            }
+        }
+        self
+    }
+
     /// True if what is to be mounted is given as a mount that is in no tree of directories.
     pub fn is_attached(&self) -> bool {
         self.kind == crate::own::ATTACHED
     }
+}
+
+/// An option that mount(2) has a flag for, and file systems do not know.
+fn flag(option: &str) -> Option<MountFlags> {
+    Some(match option {
+        "sync" => MountFlags::SYNCHRONOUS,
+        "dirsync" => MountFlags::DIRSYNC,
+        "lazytime" => MountFlags::LAZYTIME,
+        "noatime" => MountFlags::NOATIME,
+        "nodiratime" => MountFlags::NODIRATIME,
+        "relatime" => MountFlags::RELATIME,
+        "strictatime" => MountFlags::STRICTATIME,
+        "noexec" => MountFlags::NOEXEC,
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        _ => return None,
+    })
 }
 
 /// A mounted file system; it is detached when dropped.

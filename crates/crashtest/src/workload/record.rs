@@ -52,6 +52,8 @@ pub struct Run<'a> {
     pub tape: &'a Path,
     /// A directory for the copy of the disk and the mount points.
     pub dir: &'a Path,
+    /// More options of the mount.
+    pub mount_options: &'a str,
     /// The command.
     pub command: &'a str,
     /// Time limit of the command.
@@ -109,7 +111,7 @@ pub fn record(run: Run<'_>) -> Result<Tested, RunError> {
     };
     let mut written = || after = served.node.writes();
     let failed = told(Path::new("--run"));
-    let ran = match run.fs.for_workload() {
+    let ran = match run.fs.for_workload().map(|one| one.with_options(run.mount_options)) {
         // Not mounted by this process, which serves the disk: if it is killed while it mounts,
         // unmounts or writes back, it would wait for itself.
         Some(mounting) => {

@@ -118,6 +118,40 @@ fn the_story_names_what_is_missing_and_the_call_that_prevents_it() {
     bench.assert_no_leak();
 }
 
+/// By default ext4 writes a file before the rename that replaces another one.
+#[test]
+fn options_of_mount_and_mkfs_reach_the_file_system_and_the_replay() {
+    let Some(bench) = Bench::new() else { return };
+    let write = "for n in 1 2 3; do echo version $n > {dir}/new; mv {dir}/new {dir}/config; \
+                 echo x > {dir}/other; sync {dir}/other; done";
+    let check = "grep -q '^version [0-3]$' {dir}/config || { echo config is empty; exit 1; }";
+    let test = |options: &[&str], code| {
+        let mut test = bench.test(write, check);
+        test.args(["--consistency-only", "--setup", "echo version 0 > {dir}/config"]);
+        ends_with(test.args(options), code)
+    };
+    assert!(test(&[], 0).out.starts_with("GREEN"));
+    let options = ["--mount-options", "noauto_da_alloc"];
+    let ended = test(&options, 1);
+    assert!(ended.out.starts_with("RED") && ended.out.contains("config is empty"));
+    let shown = ends_with(&mut shell(&bench, &again(&ended.out)), 1);
+    assert!(shown.out.contains("config is empty"), "{}", shown.out);
+    // Without a journal nothing is replayed: dumpe2fs need not be there to tell.
+    let features = "test ! -e /proc/fs/jbd2/$(basename $(findmnt -no SOURCE {dir}))-8 || exit 9";
+    let mut test = bench.test(&format!("{features}; {write}"), check);
+    test.args(["--consistency-only", "--setup", "echo version 0 > {dir}/config"]);
+    let ended = crate::harness::run(test.args(["--mkfs-options", "-O ^has_journal"]));
+    assert_ne!(ended.code(), 6, "{}", ended.err);
+    for fs in ["raw", "seekless:ffs:soft"] {
+        let mut test = bench.test("true {dir} {device}", "true {dir} {device}");
+        let ended = ends_with(test.args(["--fs", fs]).args(options), 2);
+        assert!(ended.err.contains("the kernel mounts no file system here"), "{}", ended.err);
+    }
+    let ended = ends_with(bench.test(write, check).args(["--mount-options", "no-such-option"]), 1);
+    assert!(ended.err.contains("Invalid argument"), "{}", ended.err);
+    bench.assert_no_leak();
+}
+
 #[test]
 fn the_worst_kind_is_the_first_group() {
     let Some(bench) = Bench::new() else { return };
