@@ -1,6 +1,10 @@
 #!/bin/sh
-# Crash-tests Turso with its defaults.
+# Crash-tests Turso with its defaults. With a version as the argument: its first commits.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
-sh "$here/install.sh"
-crash_test --fs ext4 --size 64M -- "$cache/turso/bin/python" "$here/workload.py"
+sh "$here/install.sh" "$@"
+case $# in
+0) script=workload.py ;;
+*) script=first_commits.py ;;
+esac
+crash_test --fs ext4 --size 64M -- "$cache/turso-${1:-0.8.3}/bin/python" "$here/$script"

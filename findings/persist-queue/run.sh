@@ -1,0 +1,6 @@
+#!/bin/sh
+# Crash-tests the file queue of persist-queue with autosave.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib.sh"
+sh "$here/install.sh"
+crash_test --fs ext4 --size 64M -- "$cache/persist-queue/bin/python" "$here/workload.py"
