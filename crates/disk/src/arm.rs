@@ -124,7 +124,8 @@ fn overhead_ns(spec: &Spec) -> Time {
     let command = overheads.write_miss_after_write_ms.min(overheads.write_miss_after_read_ms);
     let bus = BusRules::new(spec);
     let taking = bus.taking(spec.overhead_ns(), ns(command), BLOCK_SECTORS as u32, true);
-    let before = taking.data.max(taking.arm + ns(overheads.minimum_seek_delay_ms));
+    let lead = overheads.write_lead_ms + overheads.write_lead_sector_ms * BLOCK_SECTORS as f64;
+    let before = taking.data.max(taking.arm + ns(overheads.minimum_seek_delay_ms)).max(ns(lead));
     before + taking.regain + ns(overheads.write_completion_ms)
 }
 

@@ -17,6 +17,8 @@ pub struct Segment {
     pub end: u64,
     /// The data was written, not read.
     pub written: bool,
+    /// Reads of the sequence that filled it.
+    reads: u32,
     used: u64,
 }
 
@@ -178,7 +180,19 @@ impl Segments {
     pub fn set(&mut self, index: usize, start: u64, end: u64, written: bool) {
         self.clock += 1;
         let start = start.max(end.saturating_sub(u64::from(self.rules.segment_sectors)));
-        self.segments[index] = Segment { start, end, written, used: self.clock };
+        self.segments[index] = Segment { start, end, written, reads: 1, used: self.clock };
+    }
+
+    /// The number that a read of sectors from `lbn` on has in its sequence: one if no segment that
+    /// was read ends there.
+    pub fn in_sequence(&self, lbn: u64) -> u32 {
+        let before = self.segments.iter().filter(|segment| !segment.written && segment.end == lbn);
+        before.map(|segment| segment.reads.saturating_add(1)).max().unwrap_or(1)
+    }
+
+    /// Records which read of a sequence has filled a segment.
+    pub fn continue_sequence(&mut self, index: usize, reads: u32) {
+        self.segments[index].reads = reads;
     }
 
     /// Records that sectors up to `end` were read into a segment. The oldest are evicted.
@@ -189,10 +203,11 @@ impl Segments {
         segment.start = segment.start.max(segment.end.saturating_sub(size));
     }
 
-    /// Makes a segment the last used.
+    /// Makes a segment the last used, for one more read.
     pub fn touch(&mut self, index: usize) {
         self.clock += 1;
         self.segments[index].used = self.clock;
+        self.segments[index].reads = self.segments[index].reads.saturating_add(1);
     }
 
     /// Drops overwritten sectors from the other segments.

@@ -10,7 +10,7 @@ mod pattern;
 mod tests;
 mod zone;
 
-use crate::spec::{Spec, SpecError};
+use crate::spec::{Phase, Spec, SpecError};
 use pattern::PatternMap;
 use zone::ZoneMap;
 
@@ -49,6 +49,7 @@ pub struct Physical {
 pub struct Geometry {
     sectors: u64,
     layout: Layout,
+    phase: Option<Box<Phase>>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,8 +71,10 @@ impl Geometry {
     pub fn new(spec: &Spec) -> Result<Geometry, SpecError> {
         spec.validate()?;
         let sectors = spec.capacity_sectors();
+        let phase = spec.phase.clone().map(Box::new);
         if let Some(pattern) = &spec.pattern {
-            return Ok(Geometry { sectors, layout: Layout::Pattern(PatternMap::new(pattern)) });
+            let layout = Layout::Pattern(PatternMap::new(pattern));
+            return Ok(Geometry { sectors, layout, phase });
         }
         let mut zones = Vec::with_capacity(spec.zones.len());
         let mut first = 0;
@@ -86,7 +89,7 @@ impl Geometry {
         let guess = (0..=(first >> shift))
             .map(|at| zones.partition_point(|zone| zone.end() <= at << shift) as u16)
             .collect();
-        Ok(Geometry { sectors, layout: Layout::Zones { zones, guess, shift } })
+        Ok(Geometry { sectors, layout: Layout::Zones { zones, guess, shift }, phase })
     }
 
     /// Sectors that the disk offers.
@@ -105,10 +108,15 @@ impl Geometry {
     /// If the sector lies outside the disk.
     #[inline]
     pub fn run(&self, lbn: u64) -> Run {
-        match &self.layout {
+        let mut run = match &self.layout {
             Layout::Zones { zones, guess, shift } => zone_of(zones, guess, *shift, lbn).run(lbn),
             Layout::Pattern(map) => map.run(lbn),
+        };
+        if let Some(phase) = &self.phase {
+            let turns = phase.turns(run.cylinder, run.head);
+            turn_by(&mut run, turns);
         }
+        run
     }
 
     /// Where a sector is on the platter.
@@ -155,6 +163,13 @@ impl Geometry {
         }
         end.min(self.sectors)
     }
+}
+
+/// Moves a run by an angle, in turns.
+fn turn_by(run: &mut Run, turns: f64) {
+    let turn = u64::from(run.track_sectors) * PARTS;
+    let by = (turns.rem_euclid(1.0) * turn as f64).round() as u64;
+    run.position = (run.position + by) % turn;
 }
 
 /// Which of these places of a zone, numbered as its slips are, hold sectors of the host before

@@ -9,6 +9,7 @@ mod check;
 pub mod electronics;
 pub mod geometry;
 mod lines;
+pub mod phase;
 pub mod queue;
 pub mod seek;
 pub mod zoned;
@@ -18,6 +19,7 @@ pub use electronics::{
     Buffer, Bus, Cache, ExtraDisconnect, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack,
 };
 pub use geometry::{Defect, Mapping, Pattern, SectorSize, Sparing, Zone};
+pub use phase::{Phase, PhaseZone};
 pub use queue::{Discipline, Queue};
 pub use seek::{Seek, SeekPiece};
 pub use zoned::Zoned;
@@ -167,6 +169,9 @@ pub struct Spec {
     /// A layout that a list of zones cannot describe, as a tree of repeated patterns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pattern: Option<Pattern>,
+    /// Angles of tracks beyond what the layout says, learnt from a recording.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub phase: Option<Phase>,
 }
 
 /// HyLog's three-parameter disk: a positioning time for every request and a bandwidth.
@@ -292,6 +297,7 @@ impl Spec {
             && self.cache.is_none()
             && self.bus.is_none()
             && self.zoned.is_none()
+            && self.phase.is_none()
             && !self.average_rotation
     }
 

@@ -41,6 +41,10 @@ pub(super) fn map(
         simple.mb_per_s = 0.512 / bus.read_sector_ms;
     }
     spec.cache = cache(&mut f, m)?;
+    if spec.cache.is_some_and(|cache| cache.fast_write != FastWrite::None) {
+        // In recordings an early write costs the same whatever was before it, and this much.
+        spec.overheads.early_write_ms = Some(spec.overheads.write_hit_after_read_ms);
+    }
     for (value, key) in SOURCES {
         if f.get(key).is_some() {
             m.source(value, f.place(key));
@@ -148,7 +152,7 @@ fn overheads(
         read_disconnect_after_read_ms: ms("Read disconnect afterread")?,
         read_disconnect_after_write_ms: ms("Read disconnect afterwrite")?,
         write_disconnect_ms: ms("Write disconnect overhead")?,
-        extra_disconnect: None,
+        ..Overheads::default()
     })
 }
 
@@ -388,7 +392,7 @@ fn unmodelled(f: &mut Fields<'_>, m: &mut Mapping<'_>) {
 }
 
 /// The parameter that a value comes from.
-const SOURCES: [(&str, &str); 42] = [
+const SOURCES: [(&str, &str); 43] = [
     ("overheads.read_hit_after_read_ms", "Read hit over. after read"),
     ("overheads.read_hit_after_write_ms", "Read hit over. after write"),
     ("overheads.read_miss_after_read_ms", "Read miss over. after read"),
@@ -397,6 +401,7 @@ const SOURCES: [(&str, &str); 42] = [
     ("overheads.write_hit_after_write_ms", "Write hit over. after write"),
     ("overheads.write_miss_after_read_ms", "Write miss over. after read"),
     ("overheads.write_miss_after_write_ms", "Write miss over. after write"),
+    ("overheads.early_write_ms", "Write hit over. after read"),
     ("overheads.read_completion_ms", "Read completion overhead"),
     ("overheads.write_completion_ms", "Write completion overhead"),
     ("overheads.minimum_seek_delay_ms", "Minimum seek delay"),

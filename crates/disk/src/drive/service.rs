@@ -33,6 +33,10 @@ pub(super) struct Service {
     pub(super) completion: [Time; 2],
     pub(super) bus: BusRules,
     minimum_seek: Time,
+    /// Costs of a write that is reported early: of any, and of one that continues another.
+    early: Option<[Time; 2]>,
+    /// Least time from a command to the first sector of a write, and for each of its sectors.
+    lead: [Time; 2],
     simple: Option<(Time, f64)>,
     pub(super) last_was_write: usize,
     /// The last access to the platter was a write.
@@ -82,6 +86,11 @@ impl Service {
             ],
             bus: BusRules::new(spec),
             minimum_seek: ns(spec.overheads.minimum_seek_delay_ms),
+            early: spec.overheads.early_write_ms.map(|any| {
+                let contiguous = spec.overheads.early_contiguous_write_ms.unwrap_or(any);
+                [ns(any), ns(contiguous)]
+            }),
+            lead: [ns(spec.overheads.write_lead_ms), ns(spec.overheads.write_lead_sector_ms)],
             simple: spec.simple.map(|Simple { positioning_ms, mb_per_s }| {
                 (ns(positioning_ms), SECTOR_BYTES as f64 * 1e3 / mb_per_s)
             }),
@@ -330,9 +339,14 @@ impl Service {
                 }
                 begin = low;
             }
+            let reads = cache.in_sequence(lbn);
             let segment = cache.take(false);
             cache.set(segment, begin, end, false);
-            let limit = cache.limit(&self.motion, begin, lbn, end);
+            cache.continue_sequence(segment, reads);
+            let limit = match reads >= cache.rules.read_ahead_from {
+                true => cache.limit(&self.motion, begin, lbn, end),
+                false => end,
+            };
             self.go_on(segment, end, limit, &access);
         }
         (access.first, access.end)
@@ -409,13 +423,17 @@ impl Service {
         }
         let continued = self.cache.as_ref().and_then(|cache| cache.continued(lbn));
         let extra = self.bus.has_extra() && self.last_was_write == 1 && continued.is_none();
-        let command = self.command_overhead(start, true, continued.is_some()) - self.overhead;
-        let mut taking = self.bus.taking(self.overhead, command, count, extra);
-        spent.overhead_ns = taking.arm;
         let fast = match self.cache.as_ref().map(|cache| cache.rules.fast_write) {
             None | Some(FastWrite::None) => false,
             Some(FastWrite::Any) => !request.fua,
         };
+        let command = self.command_overhead(start, true, continued.is_some()) - self.overhead;
+        let command = match self.early.filter(|_| fast) {
+            Some(early) => early[usize::from(continued.is_some())],
+            None => command,
+        };
+        let mut taking = self.bus.taking(self.overhead, command, count, extra);
+        spent.overhead_ns = taking.arm;
         let joins = self.cache.as_ref().is_some_and(|cache| cache.rules.combine_writes)
             && self.destaging.is_some_and(|(_, last)| last == lbn);
         if fast && self.mechanism_free > start + taking.arm && !joins {
@@ -428,7 +446,8 @@ impl Service {
             }
         }
         let (at, data) = (start + taking.arm, start + taking.data);
-        let (access, free) = self.put(at, data, lbn, count, continued);
+        let lead = start + self.lead[0] + self.lead[1] * Time::from(count);
+        let (access, free) = self.put(at, data, lead, lbn, count, continued);
         if fast {
             self.destaging = match self.destaging {
                 Some((first, last)) if last == lbn => Some((first, end)),
@@ -445,11 +464,13 @@ impl Service {
         (done, (access.start, access.end))
     }
 
-    /// Writes data that is complete at `data` to the platter. Also returns when the arm was free.
+    /// Writes data that is complete at `data` to the platter, not before `lead`. Also returns when
+    /// the arm was free.
     fn put(
         &mut self,
         at: Time,
         data: Time,
+        lead: Time,
         lbn: u64,
         count: u32,
         continued: Option<usize>,
@@ -475,6 +496,7 @@ impl Service {
         let ahead = (pass / u64::from(count.max(1))) * others;
         let first = data.saturating_sub(self.bus.sector[1] * others);
         let earliest = first.max(data.saturating_sub(ahead)).max(free + self.minimum_seek);
+        let earliest = earliest.max(lead);
         let mut access = self.over(lbn, count, free + jog, earliest, zero);
         access.parts.seek += jog;
         (access, free)

@@ -56,6 +56,7 @@ pub(super) fn all(spec: &Spec) -> Checked {
         seek::check("write_seek", curve, spec.cylinders)?;
     }
     electronics(spec)?;
+    phase(spec)?;
     rules(spec)?;
     let (offered, held) = (spec.capacity_sectors.unwrap_or(0), spec.capacity_sectors());
     if offered > held {
@@ -276,6 +277,10 @@ fn electronics(spec: &Spec) -> Checked {
         ("overheads.write_hit_after_write_ms", o.write_hit_after_write_ms),
         ("overheads.write_miss_after_read_ms", o.write_miss_after_read_ms),
         ("overheads.write_miss_after_write_ms", o.write_miss_after_write_ms),
+        ("overheads.early_write_ms", o.early_write_ms.unwrap_or(0.0)),
+        ("overheads.early_contiguous_write_ms", o.early_contiguous_write_ms.unwrap_or(0.0)),
+        ("overheads.write_lead_ms", o.write_lead_ms),
+        ("overheads.write_lead_sector_ms", o.write_lead_sector_ms),
         ("overheads.read_completion_ms", o.read_completion_ms),
         ("overheads.write_completion_ms", o.write_completion_ms),
         ("overheads.minimum_seek_delay_ms", o.minimum_seek_delay_ms),
@@ -310,6 +315,9 @@ fn electronics(spec: &Spec) -> Checked {
         let problem = format!("{} lies outside 1 to 16777216", cache.segment_sectors);
         return wrong("cache.segment_sectors", problem);
     }
+    if cache.read_ahead_from == 0 {
+        return wrong("cache.read_ahead_from", "is 0; write 1 for every read".into());
+    }
     if cache.write_segments > cache.segments {
         let problem = format!(
             "{} segments for writes, but the cache has {}; write that many or fewer",
@@ -328,6 +336,28 @@ fn electronics(spec: &Spec) -> Checked {
         }
         if spec.simple.is_some() {
             return wrong("cache.write_back", "the three-parameter model has no cache".into());
+        }
+    }
+    Ok(())
+}
+
+/// Angles of tracks.
+fn phase(spec: &Spec) -> Checked {
+    let Some(phase) = &spec.phase else { return Ok(()) };
+    let listed = phase.heads.len().max(phase.odd_heads.len());
+    if listed > spec.heads as usize {
+        let problem = format!("{listed} heads, but the disk has {}", spec.heads);
+        return wrong("phase.heads", problem);
+    }
+    let firsts = phase.zones.windows(2);
+    if firsts.into_iter().any(|pair| pair[0].first_cylinder >= pair[1].first_cylinder) {
+        return wrong("phase.zones", "their first cylinders must ascend".into());
+    }
+    let zones = phase.zones.iter().flat_map(|zone| [zone.offset, zone.cylinder, zone.step]);
+    for turns in zones.chain(phase.heads.iter().chain(&phase.odd_heads).copied()) {
+        if !(-1.0..=1.0).contains(&turns) {
+            let problem = format!("{} turns lie outside -1 to 1", shown(turns));
+            return wrong("phase", problem);
         }
     }
     Ok(())

@@ -83,6 +83,20 @@ pub struct Overheads {
     /// The same after a write.
     #[serde(skip_serializing_if = "is_default")]
     pub write_miss_after_write_ms: f64,
+    /// A write that is reported early, whatever came before it. Without this it costs as much as
+    /// any other write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub early_write_ms: Option<f64>,
+    /// The same for one that continues what the cache holds; by default as much.
+    #[serde(skip_serializing_if = "is_default")]
+    pub early_contiguous_write_ms: Option<f64>,
+    /// The first sector of a write to the platter passes no earlier than this after the command
+    /// was taken up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_lead_ms: f64,
+    /// And so much later for each sector of the write.
+    #[serde(skip_serializing_if = "is_default")]
+    pub write_lead_sector_ms: f64,
     /// At the end of a read.
     #[serde(skip_serializing_if = "is_default")]
     pub read_completion_ms: f64,
@@ -182,6 +196,10 @@ pub struct Cache {
     /// Read-ahead.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_ahead: Prefetch,
+    /// The disk reads ahead from the n-th read of a sequence on: 1 is always, 2 leaves out a read
+    /// that continues no other.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub read_ahead_from: u32,
     /// Sectors read ahead in any case: a command that needs the arm waits for them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub min_read_ahead: u32,
@@ -231,6 +249,7 @@ impl Default for Cache {
             separate_write_segment: false,
             forgets: false,
             read_ahead: Prefetch::None,
+            read_ahead_from: 1,
             min_read_ahead: 0,
             max_read_ahead: 0,
             read_ahead_over_requested: false,
