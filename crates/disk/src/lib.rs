@@ -9,6 +9,7 @@
 mod arm;
 pub mod buffer;
 pub mod cache;
+pub mod calibrate;
 pub mod disk;
 pub mod disksim;
 pub mod drive;

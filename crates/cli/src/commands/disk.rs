@@ -1,7 +1,9 @@
 //! `seekless disk`: models of drives, where they come from and how good they are.
 
+mod calibrate;
 mod files;
 mod fit;
+mod gap;
 mod import;
 mod validate;
 
@@ -17,6 +19,7 @@ use std::io::Write;
 Examples:
   seekless disk import drive.parv --output drive.toml
   seekless disk validate --disk drive.toml --recording drive.trace --gap before
+  seekless disk calibrate --disk drive.toml --recording drive.trace --output better.toml
   seekless disk fit --device /dev/sdb --output mine.toml
 
 A specification is a TOML file; every option named --disk takes a built-in name or a path."
@@ -32,6 +35,8 @@ enum Command {
     Import(import::Args),
     /// Replay the recording of a real drive on a model and report the error of the model.
     Validate(validate::Args),
+    /// Learn from the recording of a drive what its specification lacks or has wrong.
+    Calibrate(calibrate::Args),
     /// Estimate the parameters of a drive from measurements or a recording.
     Fit(fit::Args),
 }
@@ -44,6 +49,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.command {
         Command::Import(args) => import::run(args, out),
         Command::Validate(args) => validate::run(args, out),
+        Command::Calibrate(args) => calibrate::run(args, out),
         Command::Fit(args) => fit::run(args, out),
     }
 }

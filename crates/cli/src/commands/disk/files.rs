@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::term;
-use seekless_disk::recording::Recording;
+use seekless_disk::recording::{Recording, RecordingError, ReplayError};
 use std::fs::{self, File};
 use std::io::BufRead;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -63,4 +63,17 @@ pub(super) fn name_unknown<R: BufRead>(path: &Path, recording: &Recording<R>) {
         let (path, names) = (path.display(), unknown.join("`, `"));
         term::say(&format!("{note} {path}: columns ignored: `{names}`"));
     }
+}
+
+/// The failure for a recording that cannot be read or replayed, with its line.
+pub(super) fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
+    // `file:line:`, as compilers print it, so that editors find the line.
+    let message = error.to_string();
+    let message = message.strip_prefix("line ").unwrap_or(&message);
+    let colon = if message.starts_with(|c: char| c.is_ascii_digit()) { ":" } else { ": " };
+    let exit = match error {
+        ReplayError::Recording(RecordingError::Io(_)) => crate::failure::Exit::Failed,
+        _ => crate::failure::Exit::Usage,
+    };
+    Failure::from_message(exit, &format!("{}{colon}{message}", path.display()))
 }

@@ -3,7 +3,9 @@
 mod probe;
 
 use super::files;
-use super::validate::{Gap, figures, wrong_recording};
+use super::files::wrong_recording;
+use super::gap::{self, Gap};
+use super::validate::figures;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::spec;
 use crate::term::{Progress, Style};
@@ -12,12 +14,12 @@ use seekless_disk::fit::recorded::{RecordedFit, recorded};
 use seekless_disk::fit::{
     Estimate, Fit, FitError, Options, Probe, Reach, SeekPoint, Step, ZoneFit, measure,
 };
-use seekless_disk::recording::{Recording, RecordingError, ReplayError};
+use seekless_disk::recording::{self, ReplayError};
 use seekless_engine::span::Span;
 use seekless_engine::units::SECONDS;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Default limit for measuring a real drive.
@@ -45,6 +47,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Gap::After,
           conflicts_with_all = ["disk", "device"])]
     gap: Gap,
+    /// Use only the requests to this device of the recording.
+    #[arg(long = "of", value_name = "N", conflicts_with_all = ["disk", "device"])]
+    of: Option<u32>,
     /// Stop measuring after so long and report what is known by then [default for devices: 15m].
     #[arg(long, value_name = "TIME", conflicts_with = "recording")]
     budget: Option<Span>,
@@ -91,7 +96,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let inputs = [recording.as_deref(), device.as_deref(), disk].into_iter().flatten();
     files::spare("--output", args.output.as_deref(), &inputs.collect::<Vec<_>>())?;
     if let Some(path) = &args.source.recording {
-        let fit = from_recording(path, args.gap == Gap::Before)?;
+        let fit = from_recording(path, args.gap, args.of)?;
         let summary = format!("estimated from {}", path.display());
         write_spec(args, &fit.to_toml(&args.name, &summary).map_err(failure)?)?;
         return tell_recorded(args, &fit, out);
@@ -119,20 +124,34 @@ fn write_spec(args: &Args, toml: &str) -> Outcome {
         .map_err(|error| Failure::failed(format!("cannot write {}: {error}", path.display())))
 }
 
-fn from_recording(path: &Path, before: bool) -> Result<RecordedFit, Failure> {
-    let file = files::open(path)?;
-    let blame = |error: RecordingError| wrong_recording(path, &error.into());
-    let requests = Recording::open(BufReader::new(file)).map_err(blame)?;
-    files::name_unknown(path, &requests);
-    let mut wrong = None;
-    let sound = requests.map_while(|request| request.map_err(|error| wrong = Some(error)).ok());
-    let fit = recorded(sound, before);
-    match wrong {
-        Some(error) => Err(blame(error)),
-        None => fit.map_err(|error| match error {
-            FitError::TooLong(place) => wrong_recording(path, &ReplayError::TooLong { place }),
-            other => failure(other),
-        }),
+fn from_recording(path: &Path, gap: Gap, device: Option<u32>) -> Result<RecordedFit, Failure> {
+    let requests = gap::requests(path, device, usize::MAX)?;
+    let fit = |before| recorded(requests.iter().copied(), before);
+    let found = match gap.fixed() {
+        Some(gap) => fit(gap == recording::Gap::Before),
+        None => match (fit(true), fit(false)) {
+            (Ok(before), Ok(after)) => return better(path, before, after),
+            (before, after) => before.or(after),
+        },
+    };
+    found.map_err(|error| match error {
+        FitError::TooLong(place) => wrong_recording(path, &ReplayError::TooLong { place }),
+        other => failure(other),
+    })
+}
+
+/// The estimate whose reading of gaps shows a rotation, or shows it more precisely.
+fn better(path: &Path, before: RecordedFit, after: RecordedFit) -> Result<RecordedFit, Failure> {
+    let error = |fit: &RecordedFit| fit.revolution.map(|one| one.error);
+    match (error(&before), error(&after)) {
+        (Some(a), Some(b)) if a < 0.5 * b => Ok(before),
+        (Some(a), Some(b)) if b < 0.5 * a => Ok(after),
+        (Some(_), None) => Ok(before),
+        (None, Some(_)) => Ok(after),
+        _ => {
+            let cause = format!("{} does not show how gaps are read", path.display());
+            Err(Failure::failed(cause).hint("give --gap before or --gap after"))
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! `seekless disk validate`: a recording of a real drive against a model.
 
-use super::files;
+use super::files::{self, wrong_recording};
+use super::gap::{self, Gap};
 use crate::failure::{Failure, Outcome};
 use crate::spec;
 use crate::term::{Progress, Style};
-use clap::ValueEnum;
 use seekless_disk::recording::plot::{Ink, distributions};
 use seekless_disk::recording::{
-    self, Figures, Format, Op, Pace, Recording, RecordingError, Replay, ReplayError, Report,
-    Statistics,
+    self, Figures, Format, Op, Pace, Recording, Replay, ReplayError, Report, Statistics,
 };
 use seekless_disk::{Drive, Spec, SpecError};
 use serde_json::{Value, json};
@@ -56,21 +55,14 @@ pub struct Args {
     json: bool,
 }
 
-/// Which pause the gap on a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Gap {
-    /// From the completion before to this request.
-    Before,
-    /// From this completion to the next request.
-    After,
-}
-
 /// The result of a replay.
 struct Replayed {
     report: Report,
     format: Format,
     /// The recording has issue times, so that gaps were not used.
     timed: bool,
+    /// How gaps were read.
+    gap: recording::Gap,
     drives: usize,
     /// Requests to other devices than the one asked for.
     elsewhere: u64,
@@ -91,7 +83,7 @@ struct Replayed {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let replayed = replay(args)?;
     if args.json {
-        writeln!(out, "{}", to_json(args, &replayed))?;
+        writeln!(out, "{}", to_json(&replayed))?;
         return Ok(());
     }
     text(args, &replayed, out)
@@ -117,10 +109,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let mut recording = Recording::open(bytes).map_err(|error| blame(error.into()))?;
     files::name_unknown(path, &recording);
     let mut each = args.per_request.as_deref().map(PerRequest::create).transpose()?;
-    let gap = match args.gap {
-        Gap::Before => recording::Gap::Before,
-        Gap::After => recording::Gap::After,
-    };
+    let gap = gap::decide(args.gap, &spec, path, args.device)?;
     let mut replay = Replay::new(gap, make);
     let mut statistics = Statistics::new();
     let mut progress = Progress::new();
@@ -153,6 +142,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
         report: statistics.report(),
         format: recording.format(),
         timed,
+        gap,
         drives: replay.drives(),
         elsewhere,
         passed_over: recording.passed_over(),
@@ -164,18 +154,6 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
 
 fn wrong_disk(disk: &str, error: &SpecError) -> Failure {
     Failure::from_message(crate::failure::Exit::Usage, &format!("{disk}: {error}"))
-}
-
-pub(super) fn wrong_recording(path: &Path, error: &ReplayError) -> Failure {
-    // `file:line:`, as compilers print it, so that editors find the line.
-    let message = error.to_string();
-    let message = message.strip_prefix("line ").unwrap_or(&message);
-    let colon = if message.starts_with(|c: char| c.is_ascii_digit()) { ":" } else { ": " };
-    let exit = match error {
-        ReplayError::Recording(RecordingError::Io(_)) => crate::failure::Exit::Failed,
-        _ => crate::failure::Exit::Usage,
-    };
-    Failure::from_message(exit, &format!("{}{colon}{message}", path.display()))
 }
 
 /// The file with a line for each request.
@@ -220,20 +198,20 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Where the pauses of the replay come from.
-fn gap_used(args: &Args, replayed: &Replayed) -> &'static str {
-    match (replayed.timed, args.gap) {
+fn gap_used(replayed: &Replayed) -> &'static str {
+    match (replayed.timed, replayed.gap) {
         (true, _) => "times",
-        (false, Gap::Before) => "before",
-        (false, Gap::After) => "after",
+        (false, recording::Gap::Before) => "before",
+        (false, recording::Gap::After) => "after",
     }
 }
 
-fn to_json(args: &Args, replayed: &Replayed) -> Value {
+fn to_json(replayed: &Replayed) -> Value {
     let report = &replayed.report;
     let mut json = figures(&report.all);
     json["reads"] = figures(&report.reads);
     json["writes"] = figures(&report.writes);
-    json["gap"] = gap_used(args, replayed).into();
+    json["gap"] = gap_used(replayed).into();
     json["format"] = format_name(replayed.format).into();
     json["drives"] = replayed.drives.into();
     json["other_devices"] = replayed.elsewhere.into();
@@ -267,7 +245,7 @@ fn format_name(format: Format) -> &'static str {
 
 fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
     let report = &replayed.report;
-    let pauses = match gap_used(args, replayed) {
+    let pauses = match gap_used(replayed) {
         "times" => "sent at their times, one at a time",
         "before" => "each gap read as the pause before its request",
         _ => "each gap read as the pause after its request",
