@@ -5,6 +5,7 @@
 //! error.
 
 mod csv;
+mod foreign;
 mod lines;
 pub mod plot;
 mod replay;

@@ -158,7 +158,9 @@ impl<R: BufRead> Lines<R> {
     fn record(&mut self) -> Result<Option<Record>, TraceError> {
         while self.fetch()? {
             let Ok(text) = std::str::from_utf8(&self.text) else {
-                return Err(self.problem("bytes that are not text".to_owned()));
+                let binary = "bytes that are not text; SRT files are recordings, which \
+                              `seekless disk validate` takes";
+                return Err(self.problem(binary.to_owned()));
             };
             let text = text.trim();
             if !text.is_empty() && !text.starts_with('#') {
@@ -188,8 +190,44 @@ impl<R: BufRead> Iterator for Lines<R> {
     }
 }
 
+/// What a line is that belongs to a file of another format, and what takes or converts it.
+fn other_format(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+    let number = |text: &&str| text.parse::<f64>().is_ok();
+    let awk = |script: &str| format!("convert it with `awk {script}`");
+    if let ["R" | "W", _, rest @ ..] = words.as_slice()
+        && rest.len() == 4
+        && rest.iter().all(number)
+    {
+        let how = "`seekless disk validate` and `disk calibrate` take it";
+        return Some(format!("this is a line of a recording, not of a trace; {how}"));
+    }
+    if text.starts_with("fio version") {
+        let how = "`blkparse -f` of a run writes a trace";
+        return Some(format!("this is an iolog of fio, which has no times of a device; {how}"));
+    }
+    if let [_, _, _, "Read" | "Write", ..] = fields.as_slice()
+        && fields.len() == 7
+    {
+        let script = "-F, '{if(!n++)t=$1; printf \"%.7f,%s,%d,%d\\n\", ($1-t)/1e7, \
+                      substr($4,1,1), $5/512, $6/512}'";
+        return Some(format!("this is a trace of MSR Cambridge; {}", awk(script)));
+    }
+    if fields.len() >= 5 && fields[..5].iter().all(number) {
+        let script = "-F, '{printf \"%.3f,%s,%d,%d\\n\", $1/1e3, $3?\"W\":\"R\", $5/512, $4/512}'";
+        return Some(format!("this is a latency log of fio; {}", awk(script)));
+    }
+    // The header of an SRT file is text.
+    let srt = fields.len() < 4 && (text.contains("SRT") || text.contains("tracedate"));
+    srt.then(|| "this is an SRT file; `seekless disk validate` takes it".to_owned())
+}
+
 /// A line, or what is wrong with it.
 fn parse(text: &str) -> Result<Record, String> {
+    if let Some(problem) = other_format(text) {
+        return Err(problem);
+    }
     let mut fields = text.split(',').map(str::trim);
     let mut field = |what: &str| fields.next().ok_or_else(|| format!("there is no {what}"));
     let (time, flags) = (field("time")?, field("flags")?);

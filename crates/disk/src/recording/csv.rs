@@ -5,6 +5,7 @@
 //! are accepted, and times may be in `_ms` or `_ns`. Other columns are skipped and reported. A file
 //! without a header has the six columns of [`lines`], in their order, or five, without the label.
 
+use super::foreign::Foreign;
 use super::lines::{self, Lines};
 use super::{Pace, Place, Recorded, RecordingError};
 use crate::disksim::lexer::shorten;
@@ -83,6 +84,8 @@ pub(super) struct Csv<R> {
     width: usize,
     /// Names of columns that are not used.
     pub(super) unknown: Vec<String>,
+    /// The format, if another program wrote it.
+    foreign: Option<Foreign>,
     /// The first request, where no header came before it.
     first: Option<Recorded>,
 }
@@ -92,6 +95,11 @@ impl<R: BufRead> Csv<R> {
         let mut lines = Lines::new(bytes);
         let Some((place, line)) = lines.next()? else { return Err(RecordingError::Empty) };
         let line = line.trim_start_matches('\u{feff}');
+        if let Some(foreign) = Foreign::of(line) {
+            let first = Some(foreign.parse(place, line)?);
+            let (columns, width, unknown) = ([None; COLUMNS], 0, Vec::new());
+            return Ok(Csv { lines, columns, width, unknown, foreign: Some(foreign), first });
+        }
         let mut unknown = Vec::new();
         let (columns, width) = match unnamed(line) {
             Some(columns) => columns,
@@ -101,7 +109,7 @@ impl<R: BufRead> Csv<R> {
             Some(_) => Some(parse(place, line, &columns, width)?),
             None => None,
         };
-        Ok(Csv { lines, columns, width, unknown, first })
+        Ok(Csv { lines, columns, width, unknown, foreign: None, first })
     }
 
     pub(super) fn read(&mut self) -> Result<Option<Recorded>, RecordingError> {
@@ -109,7 +117,10 @@ impl<R: BufRead> Csv<R> {
             return Ok(Some(first));
         }
         let Some((place, line)) = self.lines.next()? else { return Ok(None) };
-        parse(place, line, &self.columns, self.width).map(Some)
+        match self.foreign {
+            Some(foreign) => foreign.parse(place, line).map(Some),
+            None => parse(place, line, &self.columns, self.width).map(Some),
+        }
     }
 }
 

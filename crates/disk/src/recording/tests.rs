@@ -40,6 +40,26 @@ fn comma_separated_values_are_read_by_name() {
 }
 
 #[test]
+fn logs_of_fio_and_traces_of_msr_are_read() {
+    let found =
+        read(b"3, 8213000, 0, 4096, 1048576, 0\n11, 90000, 1, 8192, 0, 0\n").expect("reads");
+    assert_eq!((found[0].op, found[0].lbn, found[0].sectors), (Op::Read, 2048, 8));
+    assert_eq!((found[0].response_ns, found[0].pace), (8_213_000, Pace::Gap(0)));
+    assert_eq!((found[1].op, found[1].lbn, found[1].sectors), (Op::Write, 0, 16));
+    let text = b"128166372003061629,usr,1,Read,7014609920,24576,41286\n\
+        128166372016382155,usr,1,Write,1317441536,8192,1963\n";
+    let found = read(text).expect("reads");
+    assert_eq!((found[0].op, found[0].lbn, found[0].sectors), (Op::Read, 13_700_410, 48));
+    assert_eq!((found[0].response_ns, found[0].device), (4_128_600, 1));
+    let (Pace::At(first), Pace::At(second)) = (found[0].pace, found[1].pace) else {
+        panic!("it has times")
+    };
+    assert_eq!(second - first, 1_332_052_600);
+    fails(b"3, 1, 2, 4096, 0, 0\n", &["line 1", "direction 2"]);
+    fails(b"3, 1, 0, 4096, 0, 0\n4, 1\n", &["line 2", "2 values", "fio"]);
+}
+
+#[test]
 fn comma_separated_values_of_others_are_read() {
     let one = |text: &str| read(text.as_bytes()).expect("reads")[0];
     // The six columns with commas, and five of them, without a header.

@@ -124,3 +124,18 @@ fn small_volumes_take_what_fits() {
     let mut runs = Vec::new();
     assert!(mapper.map(&record(Action::Write, 8 * 13, 8), &mut runs).is_err());
 }
+
+/// Files of other formats are named, with what takes or converts them.
+#[test]
+fn other_formats_are_named() {
+    for (text, parts) in [
+        ("R Hit 7563004 4 14368.0 28778.0", ["a recording", "`seekless disk validate`"]),
+        ("tracedate = \"Tue May 5\";", ["an SRT file", "`seekless disk validate`"]),
+        ("fio version 2 iolog", ["iolog of fio", "blkparse"]),
+        ("12, 8213000, 0, 4096, 1048576, 0", ["latency log of fio", "awk"]),
+        ("128166372003061629,usr,0,Read,70146,24576,41286", ["MSR Cambridge", "awk"]),
+    ] {
+        let said = read(text)[0].as_ref().expect_err("no trace").to_string();
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+}
