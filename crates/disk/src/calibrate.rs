@@ -320,7 +320,7 @@ impl Work<'_> {
         let changed = [
             new.cache != old.cache || new.magnetoresistive != old.magnetoresistive,
             new.overheads != old.overheads
-                || new.bus != old.bus
+                || (new.bus, new.recorded_bus) != (old.bus, old.recorded_bus)
                 || new.head_switch_ms != old.head_switch_ms
                 || new.write_settle_ms != old.write_settle_ms
                 || new.read_settle_ms != old.read_settle_ms,

@@ -148,6 +148,10 @@ pub struct Spec {
     /// The way to the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bus: Option<Bus>,
+    /// The way to the host that a recording was made on, where `bus` is the drive's own. Replays of
+    /// recordings use it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recorded_bus: Option<Bus>,
     /// Costs of commands beyond [`Spec::overhead_ms`].
     #[serde(default, skip_serializing_if = "is_default")]
     pub overheads: Overheads,
@@ -224,6 +228,12 @@ impl Spec {
     /// The first thing that is wrong, with the name of the field.
     pub fn validate(&self) -> Result<(), SpecError> {
         check::all(self)
+    }
+
+    /// The disk on the host that its recordings were made on.
+    #[must_use]
+    pub fn as_recorded(&self) -> Spec {
+        Spec { bus: self.recorded_bus.or(self.bus), ..self.clone() }
     }
 
     /// Sectors of 512 bytes that the disk offers.

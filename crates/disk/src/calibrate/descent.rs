@@ -5,7 +5,7 @@
 //! of some thousand requests takes milliseconds, so hundreds of them are affordable.
 
 use super::judge::Judge;
-use crate::spec::{Prefetch, Seek, Spec};
+use crate::spec::{Bus, Prefetch, Seek, Spec};
 
 /// What a value belongs to: parts are kept or given up as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,11 @@ fn add(value: &mut f64, by: f64) -> bool {
     true
 }
 
+/// The bus that a recording shows: that of its host.
+fn bus(spec: &mut Spec) -> Option<&mut Bus> {
+    spec.recorded_bus.as_mut().or(spec.bus.as_mut())
+}
+
 /// Changes of the costs of commands.
 fn costs(spec: &Spec) -> Vec<Change<'static>> {
     let mut all: Vec<Change<'static>> = Vec::new();
@@ -129,11 +134,11 @@ fn costs(spec: &Spec) -> Vec<Change<'static>> {
     offer(|spec| Some(&mut spec.read_settle_ms));
     offer(|spec| Some(&mut spec.head_switch_ms));
     all.push(Box::new(|spec, by| add(&mut spec.overheads.write_lead_sector_ms, by / 10.0)));
-    all.push(Box::new(|spec, by| match &mut spec.bus {
+    all.push(Box::new(|spec, by| match bus(spec) {
         Some(bus) => add(&mut bus.read_sector_ms, by / 10.0),
         None => false,
     }));
-    all.push(Box::new(|spec, by| match &mut spec.bus {
+    all.push(Box::new(|spec, by| match bus(spec) {
         Some(bus) => add(&mut bus.write_sector_ms, by / 10.0),
         None => false,
     }));

@@ -15,10 +15,12 @@ pub(super) struct Judge<'a> {
     pub(super) apart: Range<usize>,
 }
 
-/// The specification without a limit of its capacity: the drive served all that was recorded.
+/// The disk on the host of the recording, and without a limit of its capacity: the drive served all
+/// that was recorded.
 pub(super) fn whole(spec: &Spec) -> Spec {
+    let spec = spec.as_recorded();
     let open = Spec { capacity_sectors: None, ..spec.clone() };
-    if open.validate().is_ok() { open } else { spec.clone() }
+    if open.validate().is_ok() { open } else { spec }
 }
 
 /// MAE and RMS together.

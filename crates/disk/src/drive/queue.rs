@@ -169,7 +169,7 @@ fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Optio
             return Some(index);
         }
         let write = entry.request.op == Op::Write;
-        let (from, start) = service.ready(at, write);
+        let (from, start) = service.ready(entry.arrived, at, write);
         let motion = &service.motion;
         let (seek, switch) = motion.travel(from, &entry.run, write);
         let mut age = 0;
@@ -177,7 +177,7 @@ fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Optio
             age = ((at - entry.arrived.min(at)) as f64 * weight) as i64;
         }
         // The move is a lower bound. It rules most of them out.
-        let moved = (start - at + seek + switch) as i64 - age;
+        let moved = (start + seek + switch) as i64 - at as i64 - age;
         if best.is_some_and(|(time, _)| time <= moved) {
             continue;
         }

@@ -22,6 +22,8 @@ pub(super) struct Service {
     pub(super) place: Place,
     /// When the controller can take the next command.
     pub(super) controller_free: Time,
+    /// When the disk can take up the next command that waits: the data of the one before has moved.
+    intake_free: Time,
     /// When the mechanism is free; reading ahead does not count.
     pub(super) mechanism_free: Time,
     pub(super) cache: Option<Segments>,
@@ -44,6 +46,8 @@ pub(super) struct Service {
     /// The write that is on its way to the platter after it was reported: first sector and the
     /// one behind its last.
     destaging: Option<(u64, u64)>,
+    /// The parts of it: when each has passed the head, and its sectors. They fill a segment.
+    reported: VecDeque<(Time, u32)>,
     partial_sectors: u32,
     /// The write-back cache.
     pub(super) dirty: Option<Dirty>,
@@ -71,6 +75,7 @@ impl Service {
             motion: Arc::new(Motion::new(spec)?),
             place: Place::default(),
             controller_free: 0,
+            intake_free: 0,
             mechanism_free: 0,
             cache: spec.cache.map(Segments::new),
             ahead: None,
@@ -97,6 +102,7 @@ impl Service {
             last_was_write: 0,
             wrote: false,
             destaging: None,
+            reported: VecDeque::new(),
             partial_sectors: spec.sector_size.physical / 512,
             dirty: spec.cache.and_then(|cache| {
                 cache.write_back.map(|rules| Dirty::new(rules, cache.combine_writes))
@@ -105,11 +111,23 @@ impl Service {
         })
     }
 
-    /// Where and when the arm could start, at `at` or later, for a read or a write.
-    pub(super) fn ready(&self, at: Time, write: bool) -> (Place, Time) {
+    /// Where and when the arm could start, at `at` or later, for a read or a write that arrived at
+    /// `arrived`. It may lie before `at`: a command that waited is decoded.
+    pub(super) fn ready(&self, arrived: Time, at: Time, write: bool) -> (Place, Time) {
         let place = self.ahead.as_ref().map_or(self.place, Ahead::place);
         let overhead = self.table[usize::from(write)][0][self.last_was_write] + self.overhead;
-        (place, (at + overhead).max(self.mechanism_free))
+        let begin = self.taken_up(arrived, at);
+        (place, (begin + overhead).max(self.mechanism_free))
+    }
+
+    /// When the disk takes up a command that arrived at `arrived` and has the controller from
+    /// `start` on. Disks with a segmented cache decode commands that wait, and fetch the data of
+    /// writes, while the platter is busy.
+    fn taken_up(&self, arrived: Time, start: Time) -> Time {
+        match self.cache {
+            Some(_) => arrived.max(self.intake_free).min(start),
+            None => start,
+        }
     }
 
     /// Serves a command that arrived at `arrived`, from `now` on or when the controller is free.
@@ -136,13 +154,24 @@ impl Service {
             Op::Read if self.buffer.is_some() => {
                 self.read_buffered(start, request.lbn, request.sectors, &mut spent)
             }
-            Op::Read => self.read(start, request.lbn, request.sectors, &mut spent),
-            Op::Write => self.write(start, request, &mut spent),
+            Op::Read => self.read(arrived, start, request, &mut spent),
+            Op::Write if self.absorbs(request) => {
+                self.keep(start, request.lbn, request.lbn + u64::from(request.sectors), &mut spent)
+            }
+            Op::Write => {
+                let begin = self.taken_up(arrived, start);
+                spent.queue_ns = begin - arrived;
+                self.write(begin, request, &mut spent)
+            }
         };
+        let end = end.max(start);
         // Time that the mechanics do not explain is the bus.
         spent.transfer_ns = 0;
         spent.transfer_ns = (end - arrived) - spent.total_ns();
         self.controller_free = end;
+        if request.op != Op::Write {
+            self.intake_free = end;
+        }
         Completion { tag: request.tag, at: end, media_start: media.0, media_end: media.1, spent }
     }
 
@@ -202,11 +231,13 @@ impl Service {
 
     fn read(
         &mut self,
+        arrived: Time,
         start: Time,
-        lbn: u64,
-        sectors: u32,
+        request: &Request,
         spent: &mut Breakdown,
     ) -> (Time, (Time, Time)) {
+        let (lbn, sectors) = (request.lbn, request.sectors);
+        let begin = self.taken_up(arrived, start);
         let end = lbn + u64::from(sectors);
         if let (Some(ahead), Some(cache)) = (&mut self.ahead, &mut self.cache) {
             ahead.advance(&self.motion, start);
@@ -225,7 +256,12 @@ impl Service {
         let after = self.last_was_write;
         let overhead = self.command_overhead(start, false, hit.is_some() || written);
         spent.overhead_ns = overhead;
-        let at = start + overhead;
+        // The arm does not wait for the data of the read before to reach the host.
+        let misses = hit.is_none() && !written;
+        let at = overhead + if misses { begin } else { start };
+        if misses {
+            spent.queue_ns = begin - arrived;
+        }
         let media = match hit {
             // Sectors that wait for the platter are in memory.
             _ if written => None,
@@ -233,7 +269,11 @@ impl Service {
             None => Some(self.read_miss(at, lbn, end, spent)),
         };
         let done = match media {
-            Some(passed) if hit.is_none() => self.bus.sent_late(at, after, sectors, passed),
+            Some(passed) if hit.is_none() => {
+                let sent = self.bus.sent_late(at, after, sectors, passed);
+                // The bus is busy with the read before.
+                if start > begin { sent.max(start + self.bus.hit_ns(sectors)) } else { sent }
+            }
             media => self.bus.sent(at, sectors, media),
         };
         let (first, last) = media.unwrap_or((at, at));
@@ -415,9 +455,6 @@ impl Service {
     ) -> (Time, (Time, Time)) {
         let (lbn, count) = (request.lbn, request.sectors);
         let end = lbn + u64::from(count);
-        if self.absorbs(request) {
-            return self.keep(start, lbn, end, spent);
-        }
         if let Some(dirty) = &mut self.dirty {
             dirty.remove(lbn, end);
         }
@@ -445,14 +482,24 @@ impl Service {
                 taking = taking.later(wait);
             }
         }
+        if fast && joins {
+            let wait = self.room_in_segment(start + taking.data, count);
+            spent.queue_ns += wait;
+            taking = taking.later(wait);
+        }
         let (at, data) = (start + taking.arm, start + taking.data);
+        self.intake_free = data;
         let lead = start + self.lead[0] + self.lead[1] * Time::from(count);
         let (access, free) = self.put(at, data, lead, lbn, count, continued);
         if fast {
             self.destaging = match self.destaging {
                 Some((first, last)) if last == lbn => Some((first, end)),
-                _ => Some((lbn, end)),
+                _ => {
+                    self.reported.clear();
+                    Some((lbn, end))
+                }
             };
+            self.reported.push_back((access.end, count));
             return (data + self.completion[1], (access.start, access.end));
         }
         self.destaging = None;
@@ -462,6 +509,22 @@ impl Service {
         spent.rotation_ns += access.parts.wait;
         let done = access.end.max(start + taking.left) + taking.regain + self.completion[1];
         (done, (access.start, access.end))
+    }
+
+    /// How long a write that joins others waits from `at` on until their segment has space for it.
+    fn room_in_segment(&mut self, at: Time, count: u32) -> Time {
+        let size = self.cache.as_ref().map_or(0, |cache| cache.rules.segment_sectors);
+        let mut free = at;
+        while self.reported.front().is_some_and(|part| part.0 <= free) {
+            self.reported.pop_front();
+        }
+        let mut held: u64 = self.reported.iter().map(|part| u64::from(part.1)).sum();
+        while held > 0 && held + u64::from(count) > u64::from(size) {
+            let Some((passed, sectors)) = self.reported.pop_front() else { break };
+            free = free.max(passed);
+            held -= u64::from(sectors);
+        }
+        free - at
     }
 
     /// Writes data that is complete at `data` to the platter, not before `lead`. Also returns when
@@ -495,8 +558,11 @@ impl Service {
         let pass = self.motion.pass_ns(&run, count.min(run.count));
         let ahead = (pass / u64::from(count.max(1))) * others;
         let first = data.saturating_sub(self.bus.sector[1] * others);
-        let earliest = first.max(data.saturating_sub(ahead)).max(free + self.minimum_seek);
-        let earliest = earliest.max(lead);
+        let mut earliest = first.max(data.saturating_sub(ahead));
+        // A write that was there before the head has left the one that it continues goes on.
+        if continued.is_none() || at > self.mechanism_free || jog > 0 {
+            earliest = earliest.max(free + self.minimum_seek).max(lead);
+        }
         let mut access = self.over(lbn, count, free + jog, earliest, zero);
         access.parts.seek += jog;
         (access, free)

@@ -298,13 +298,14 @@ fn electronics(spec: &Spec) -> Checked {
     ] {
         time(field, ms)?;
     }
-    if let Some(bus) = &spec.bus {
-        time("bus.read_sector_ms", bus.read_sector_ms)?;
-        time("bus.write_sector_ms", bus.write_sector_ms)?;
-        time("bus.arbitration_ms", bus.arbitration_ms)?;
+    for (table, bus) in [("bus", &spec.bus), ("recorded_bus", &spec.recorded_bus)] {
+        let Some(bus) = bus else { continue };
+        time(&format!("{table}.read_sector_ms"), bus.read_sector_ms)?;
+        time(&format!("{table}.write_sector_ms"), bus.write_sector_ms)?;
+        time(&format!("{table}.arbitration_ms"), bus.arbitration_ms)?;
         if !(0.0..=1.0).contains(&bus.read_watermark) {
             let problem = format!("{} is not a share from 0 to 1", bus.read_watermark);
-            return wrong("bus.read_watermark", problem);
+            return wrong(&format!("{table}.read_watermark"), problem);
         }
     }
     let Some(cache) = &spec.cache else { return Ok(()) };

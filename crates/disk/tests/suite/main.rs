@@ -7,3 +7,4 @@ mod one_physics;
 mod parts;
 mod power_cuts;
 mod shingled;
+mod streams;

@@ -93,7 +93,7 @@ fn replay(args: &Args) -> Result<Replayed, Failure> {
     let path = args.recording.as_path();
     let inputs = [path, spec::file_of(&args.disk)];
     files::spare("--per-request", args.per_request.as_deref(), &inputs)?;
-    let spec = spec::find(&args.disk)?;
+    let spec = spec::find(&args.disk)?.as_recorded();
     // Report defects of the specification before the first request.
     Drive::new(&spec).map_err(|error| wrong_disk(&args.disk, &error))?;
     // The real drive served all these sectors, so lift the capacity of the specification; except
