@@ -316,3 +316,72 @@ fn real_drives_are_predicted() {
         assert_eq!(figures[0], figures[1], "{drive}");
     }
 }
+
+/// Imports a drive whose recordings are there.
+fn imported(shared: &Path, dir: &Path, drive: &str) -> PathBuf {
+    let spec = dir.join(format!("{drive}.toml"));
+    let from = shared.join(format!("{drive}.parv"));
+    succeed(seekless().args(["disk", "import", text(&from), "--output", text(&spec)]));
+    spec
+}
+
+/// Lines of a recording, from one share of it to another.
+fn part(shared: &Path, drive: &str, dir: &Path, from: usize, to: usize) -> PathBuf {
+    let all = fs::read_to_string(shared.join(format!("{drive}.trace"))).expect("recording");
+    let lines: Vec<&str> = all.lines().collect();
+    let file = dir.join(format!("{drive}.{from}.trace"));
+    let range = lines.len() * from / 100..lines.len() * to / 100;
+    fs::write(&file, lines[range].join("\n") + "\n").expect("write");
+    file
+}
+
+/// Learnt from the first half of a recording, judged on the second: RMS and MAE in ms.
+#[test]
+fn calibrated_drives_are_nearer_than_disksim() {
+    let Some(shared) = recordings() else { return };
+    let dir = temp_dir();
+    for (drive, gap, rms, mae) in [
+        ("atlas_III", "before", 0.30, 0.70),
+        ("atlas10k", "before", 0.20, 0.32),
+        ("barracuda", "before", 0.18, 0.55),
+        ("hp_c2490a", "after", 0.15, 0.52),
+        ("dec_rz26", "after", 0.32, 1.58),
+        ("cheetah9LP", "before", 0.15, 0.50),
+    ] {
+        if !shared.join(format!("{drive}.parv")).is_file() {
+            continue;
+        }
+        let spec = imported(&shared, dir.path(), drive);
+        let first = part(&shared, drive, dir.path(), 0, 50);
+        let second = part(&shared, drive, dir.path(), 50, 100);
+        let better = dir.path().join(format!("{drive}.better.toml"));
+        let learn = ["disk", "calibrate", "--disk", text(&spec), "--recording", text(&first)];
+        let found = json(&[&learn[..], &["--output", text(&better), "--json"]].concat());
+        assert_eq!(found["gap"], gap, "{drive}: {found}");
+        let judge = ["disk", "validate", "--disk", text(&better), "--recording", text(&second)];
+        let found = json(&[&judge[..], &["--gap", "auto", "--json"]].concat());
+        println!("{drive}: RMS {}, MAE {}", found["rms_ms"], found["mae_ms"]);
+        assert!(found["rms_ms"].as_f64().is_some_and(|ms| ms <= rms), "{drive}: {found}");
+        assert!(found["mae_ms"].as_f64().is_some_and(|ms| ms <= mae), "{drive}: {found}");
+    }
+}
+
+/// Nothing is learnt from the recording of another drive, nor from a few requests.
+#[test]
+fn a_recording_that_teaches_nothing_is_told_so() {
+    let Some(shared) = recordings() else { return };
+    let dir = temp_dir();
+    let spec = imported(&shared, dir.path(), "atlas10k");
+    let output = dir.path().join("none.toml");
+    let other = part(&shared, "barracuda", dir.path(), 0, 20);
+    let few = dir.path().join("few.trace");
+    fs::write(&few, "R x 0 8 5000 1000\n".repeat(50)).expect("write");
+    for (recording, said) in [(&other, "another drive"), (&few, "50 requests")] {
+        let learn = ["disk", "calibrate", "--disk", text(&spec), "--recording", text(recording)];
+        let ended = run(seekless().args([&learn[..], &["--output", text(&output)]].concat()));
+        assert_eq!(ended.code(), 1, "{}{}", ended.out, ended.err);
+        let all = format!("{}{}", ended.out, ended.err);
+        assert!(all.contains(said), "{all}");
+        assert!(!output.exists());
+    }
+}

@@ -66,6 +66,7 @@ pages! {
     dcd: "docs/manual/dcd.md",
     ssd_in_front: "docs/manual/ssd-in-front.md",
     disks: "docs/manual/disks.md",
+    calibrate: "docs/manual/calibrate.md",
     traces: "docs/manual/traces.md",
     models: "docs/manual/models.md",
     layouts: "docs/manual/layouts.md",
