@@ -2,6 +2,7 @@
 //! that the prover finds, the gains of eager writing, and the contract of file systems. It stands
 //! between marks in the pages, and one command writes it.
 
+mod calibrated;
 pub mod contract;
 mod eager;
 mod forms;
@@ -48,7 +49,7 @@ struct Replayed {
 /// If the page is out of date, a replay fails or the command line is wrong.
 pub fn docs(args: &[&str]) -> Result<()> {
     let (mut check, mut dir, mut eager, mut prover) = (false, None, false, None);
-    let (mut program, mut tables) = (None, false);
+    let (mut program, mut tables, mut disks) = (None, false, false);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match *arg {
@@ -56,6 +57,7 @@ pub fn docs(args: &[&str]) -> Result<()> {
             "--recordings" => {
                 dir = Some(PathBuf::from(args.next().context("--recordings wants a directory")?));
             }
+            "--disks" => disks = true,
             "--eager" => eager = true,
             "--contract" => tables = true,
             "--bugs" => prover = Some(proof::Table::Bugs),
@@ -65,8 +67,8 @@ pub fn docs(args: &[&str]) -> Result<()> {
                 program = Some(PathBuf::from(args.next().context("--program wants a path")?));
             }
             other => bail!(
-                "`{other}` is unknown: --check, --recordings DIR, --contract, --eager, --bugs, \
-                 --faults and --program PATH are known"
+                "`{other}` is unknown: --check, --recordings DIR, --disks, --contract, --eager, \
+                 --bugs, --faults and --program PATH are known"
             ),
         }
     }
@@ -81,10 +83,10 @@ pub fn docs(args: &[&str]) -> Result<()> {
     }
     if check {
         check_pages()?;
-    } else {
+    } else if !disks {
         contract::contract(false)?;
         proof::proof(false)?;
-        eager::eager(false, program)?;
+        eager::eager(false, program.clone())?;
     }
     let dir = dir.unwrap_or_else(recordings);
     if !DRIVES.iter().all(|drive| dir.join(drive.file).with_extension("parv").is_file()) {
@@ -92,12 +94,17 @@ pub fn docs(args: &[&str]) -> Result<()> {
         return Ok(());
     }
     // Time is virtual: a build with assertions measures the same and needs no build of its own.
-    let program = if check { asserting()? } else { seekless()? };
+    let program = match program {
+        Some(program) => program,
+        None if check => asserting()?,
+        None => seekless()?,
+    };
     let replayed: Vec<Replayed> =
         DRIVES.iter().map(|drive| replay(&program, &dir, drive)).collect::<Result<_>>()?;
     let page = root().join(PAGE);
     let text = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
-    let written = put(&text, &part(&replayed)?)?;
+    let learnt = calibrated::table(&program, &dir)?;
+    let written = put(&text, &(part(&replayed)? + &learnt))?;
     if written == text {
         println!("docs: {PAGE} is up to date");
     } else if check {
