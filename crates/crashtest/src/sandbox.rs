@@ -16,6 +16,7 @@ pub mod point;
 pub mod pool;
 pub mod process;
 pub mod protocol;
+mod tree;
 pub mod worker;
 
 pub use mounts::{Mounted, Mounting, UnmountError};

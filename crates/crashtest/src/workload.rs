@@ -226,7 +226,7 @@ impl Running<'_> {
         drop((raw, disk));
         if matches!(asked, Asked::Answered(Answer::Mounted)) {
             begin()?;
-            asked = worker.go_on(timeout, stop)?;
+            asked = worker.go_on(false, timeout, stop)?;
         }
         written();
         // The namespace goes, and with it its mounts.
@@ -240,6 +240,7 @@ impl Running<'_> {
         Job {
             line: self.command.replace(DIR, &word).replace(DEVICE, &word),
             variables: variables.collect(),
+            tells_tree: false,
             in_steps: mounting.is_some(),
             mount: mounting.map(|how| (self.place.to_owned(), how)),
             watch: Some(self.place.to_owned()),
@@ -257,7 +258,7 @@ fn ran(asked: Asked, tail: String) -> io::Result<Ran> {
         Asked::Answered(Answer::NotMounted(errno)) => {
             return Err(io::Error::from_raw_os_error(errno));
         }
-        Asked::Answered(Answer::Ready { .. } | Answer::Mounted) => {
+        Asked::Answered(Answer::Ready { .. } | Answer::Mounted | Answer::Tree(_)) => {
             return Err(io::Error::other("an answer that does not fit the job"));
         }
     };

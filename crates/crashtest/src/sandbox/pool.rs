@@ -7,20 +7,21 @@ use super::mounts::Mounting;
 use super::point::Point;
 use super::process::{Asked, Isolation, Worker};
 use super::protocol::{Answer, Job, Ran};
-use super::worker::ACKED_PATH;
+use super::worker::{ACKED_PATH, STATE};
 
 use crate::replay::check::{
     ACKED_FILE, Checked, Checker, DEVICE, Verdict, acknowledged, quoted, tail, verdict,
 };
 use crate::replay::stop::Stop;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What stands for the mount point in a command.
@@ -47,12 +48,17 @@ pub struct SandboxOptions {
     pub dir: PathBuf,
 }
 
+/// The fingerprint of a tree, and what a check of it is told.
+type Key = (String, Vec<String>);
+
 /// Workers that check states.
 #[derive(Debug)]
 pub struct Workers {
     options: SandboxOptions,
     point: Point,
     line: String,
+    /// Trees that the check accepts, with what it was told.
+    good: Mutex<BTreeSet<Key>>,
     /// What checks share with the machine although they should not, and why.
     shared: Vec<String>,
     /// A place for each worker; empty until it is needed and after it was killed.
@@ -81,7 +87,8 @@ impl Workers {
         idle.pop();
         idle.push(Some(first));
         let (idle, returned) = (Mutex::new(idle), Condvar::new());
-        Ok(Workers { options, point, line, shared, idle, returned })
+        let good = Mutex::default();
+        Ok(Workers { options, point, line, good, shared, idle, returned })
     }
 
     /// The mount point of states, the same in every worker.
@@ -154,19 +161,33 @@ impl Workers {
             variables,
             mount: self.options.mount.clone().map(|how| (self.point.path().to_owned(), how)),
             watch: None,
+            tells_tree: self.sees_trees_only(),
             in_steps: false,
         };
+        let told: Vec<String> = job
+            .variables
+            .iter()
+            .filter(|(name, _)| name != STATE)
+            .map(|one| one.1.clone())
+            .collect();
         let worker = match taken.worker.take() {
             Some(worker) => worker,
             None => Worker::start(&self.options.program, self.options.isolation)?,
         };
-        let told = worker.tell(&job, &[output.as_fd(), state.as_fd(), acked.as_fd()])?;
+        let is_told = worker.tell(&job, &[output.as_fd(), state.as_fd(), acked.as_fd()])?;
         // A mount that this process still has could not be unmounted.
         drop(state);
-        let asked = match told {
-            true => worker.answer(self.options.timeout, Some(&self.options.stop))?,
+        let (timeout, stop) = (self.options.timeout, &*self.options.stop);
+        let mut asked = match is_told {
+            true => worker.answer(timeout, Some(stop))?,
             false => Asked::Died,
         };
+        let mut key = None;
+        if let Asked::Answered(Answer::Tree(tree)) = asked {
+            key = tree.map(|tree| (tree, told));
+            let is_known = key.as_ref().is_some_and(|key| self.good().contains(key));
+            asked = worker.go_on(is_known, timeout, stop)?;
+        }
         if let Asked::Answered(answer) = &asked
             && !matches!(answer, Answer::Ran(Ran { clean: false, .. }))
         {
@@ -175,7 +196,22 @@ impl Workers {
             // Before the verdict is known, nothing uses the state.
             drop(worker);
         }
-        checked(asked, output)
+        let checked = checked(asked, output)?;
+        if let Some(key) = key.filter(|_| checked.verdict == Verdict::Good) {
+            self.good().insert(key);
+        }
+        Ok(checked)
+    }
+
+    /// Whether the check looks at files, not at the device, of a file system of the kernel. The
+    /// others are known by their trees before they get here, or have none.
+    fn sees_trees_only(&self) -> bool {
+        let is_of_kernel = self.options.mount.as_ref().is_some_and(|how| !how.is_attached());
+        is_of_kernel && !self.options.command.contains(DEVICE)
+    }
+
+    fn good(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,7 +235,7 @@ fn checked(asked: Asked, output: File) -> io::Result<Checked> {
         Asked::Answered(Answer::Ran(ran)) => verdict(ExitStatus::from_raw(ran.status)),
         Asked::Answered(Answer::NotMounted(errno)) => return Ok(not_mounted(errno)),
         Asked::Answered(Answer::Failed(why)) => Verdict::Failed(why),
-        Asked::Answered(Answer::Ready { .. } | Answer::Mounted) => {
+        Asked::Answered(Answer::Ready { .. } | Answer::Mounted | Answer::Tree(_)) => {
             Verdict::Failed("the worker began anew".to_owned())
         }
         Asked::Died => Verdict::Failed("its worker was killed; is memory short?".to_owned()),

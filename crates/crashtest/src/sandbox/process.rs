@@ -119,12 +119,12 @@ impl Worker {
         }
     }
 
-    /// Lets the worker go on after [`Answer::Mounted`], and waits for its next answer.
+    /// Lets the worker go on, without its command if `is_known`, and waits for its next answer.
     ///
     /// # Errors
     /// As for [`Worker::ask`].
-    pub fn go_on(&self, timeout: Duration, stop: &Stop) -> io::Result<Asked> {
-        match send(self.socket.as_fd(), &Go, &[]) {
+    pub fn go_on(&self, is_known: bool, timeout: Duration, stop: &Stop) -> io::Result<Asked> {
+        match send(self.socket.as_fd(), &Go { is_known }, &[]) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Asked::Died),
             sent => sent?,
         }

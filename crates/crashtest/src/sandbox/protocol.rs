@@ -32,14 +32,19 @@ pub struct Job {
     /// A mounted directory or a block device, which is written back at the end. Whether the command
     /// takes the file system of the directory away is told.
     pub watch: Option<PathBuf>,
+    /// Answer [`Answer::Tree`] before the command runs, and wait for [`Go`].
+    pub tells_tree: bool,
     /// Answer [`Answer::Mounted`] before the command runs, wait for [`Go`], and leave the disk
     /// mounted until the parent ends the worker.
     pub in_steps: bool,
 }
 
-/// Lets a worker go on after [`Answer::Mounted`].
+/// Lets a worker go on after [`Answer::Mounted`] or [`Answer::Tree`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Go;
+pub struct Go {
+    /// Without the command, as if it had ended with exit code 0.
+    pub is_known: bool,
+}
 
 /// What a worker answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +56,9 @@ pub enum Answer {
     },
     /// The disk is mounted; it waits for [`Go`].
     Mounted,
+    /// The state is mounted, and its tree has this fingerprint, if it was taken; it waits for
+    /// [`Go`].
+    Tree(Option<String>),
     /// The command ended.
     Ran(Ran),
     /// The kernel refuses the file system: an error number.

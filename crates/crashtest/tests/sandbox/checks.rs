@@ -29,6 +29,10 @@ pub const TESTS: &[Test] = &[
     ("a_check_may_unmount_its_state", a_check_may_unmount_its_state),
     ("a_check_has_a_machine_of_its_own", a_check_has_a_machine_of_its_own),
     ("the_working_directory_of_a_check_stays", the_working_directory_of_a_check_stays),
+    (
+        "equal_trees_are_checked_once_if_they_are_good",
+        equal_trees_are_checked_once_if_they_are_good,
+    ),
     ("mounts_of_a_check_do_not_reach_the_next", mounts_of_a_check_do_not_reach_the_next),
     ("a_state_that_does_not_mount_is_bad", a_state_that_does_not_mount_is_bad),
     ("a_stop_ends_checks_at_once", a_stop_ends_checks_at_once),
@@ -134,7 +138,9 @@ fn a_check_has_a_machine_of_its_own(machine: &Machine) {
     let workers = Workers::new(options.clone(), 1).expect("a pool");
     assert_eq!(workers.shared(), [""; 0]);
     let check = |state: &str| {
-        let variables = [("SEEKLESS_STATE", state.to_owned())];
+        // Equal trees are checked once, unless the checks are told something else.
+        let turn = machine.new_path().display().to_string();
+        let variables = [("SEEKLESS_STATE", state.to_owned()), ("TURN", turn)];
         let checked = workers.check(&machine.image(), &variables).expect("a check");
         assert_eq!(checked.verdict, Verdict::Good, "{checked:?}");
         checked.output
@@ -151,13 +157,41 @@ fn a_check_has_a_machine_of_its_own(machine: &Machine) {
     // Such things are found where they are shared.
     options.isolation = Isolation::Processes;
     let workers = Workers::new(options, 1).expect("a pool");
-    let left = |_| workers.check(&machine.image(), &[]).expect("a check").output;
-    let [_, second] = [0, 1].map(left);
+    let left = |turn| {
+        let variables = [("TURN", String::from(turn))];
+        workers.check(&machine.image(), &variables).expect("a check").output
+    };
+    let [_, second] = ["0", "1"].map(left);
     for dir in ["/tmp", "/var/tmp", "/dev/shm"] {
         assert!(second.contains(&format!("left in {dir}\n")), "{second}");
         std::fs::remove_file(Path::new(dir).join(&name)).expect("removed");
     }
     drop(stop);
+}
+
+/// A state with an equal tree and the same acknowledgements is good if the other one was. A check
+/// that looks at the device, and one that rejects the state, are run each time.
+fn equal_trees_are_checked_once_if_they_are_good(machine: &Machine) {
+    let notes = machine.new_path();
+    let runs = |command: &str, told: &[&str]| {
+        let line = format!("echo {{dir}} >> {}; {command}", notes.display());
+        let mut options = machine.options(FileSystem::Ext4, &line, LONG);
+        options.isolation = Isolation::Processes;
+        let workers = Workers::new(options, 1).expect("a pool");
+        let image = machine.image();
+        let _ = std::fs::remove_file(&notes);
+        for acked in told {
+            // The mount of a check changes blocks of its image, and no file.
+            let copy = machine.new_path();
+            std::fs::copy(&image, &copy).expect("copied");
+            workers.check(&copy, &[("SEEKLESS_ACKED_COUNT", (*acked).into())]).expect("a check");
+        }
+        std::fs::read_to_string(&notes).expect("notes").lines().count()
+    };
+    assert_eq!(runs("true", &["1", "1", "1"]), 1);
+    assert_eq!(runs("true", &["1", "2", "1"]), 2, "it is told something else");
+    assert_eq!(runs("exit 1", &["1", "1", "1"]), 3);
+    assert_eq!(runs("test -e {device}", &["1", "1", "1"]), 3);
 }
 
 /// A check keeps its notes where the command was started, even below a temporary directory.
@@ -292,7 +326,8 @@ fn states_of_one_disk_are_checked_together(machine: &Machine) {
         let newer = machine.new_path();
         std::fs::copy(&older, &newer).expect("a copy");
         write_on(machine, fs, &newer);
-        let command = "cat {dir}/f 2>/dev/null || echo older; sleep .05";
+        // It names the device, so that states with equal trees are all checked.
+        let command = ": {device}; cat {dir}/f 2>/dev/null || echo older; sleep .05";
         let workers = Workers::new(machine.options(fs, command, LONG), 2).expect("a pool");
         let run = |image: &Path, expected: &str| {
             for _ in 0..3 {
