@@ -19,7 +19,7 @@ use crate::recording::{Figures, Gap, Op, Recorded, ReplayError};
 use crate::spec::{Spec, SpecError};
 use descent::{Part, improve};
 use events::{Timed, passed, timed};
-use judge::{Judge, score_of, whole};
+use judge::{Judge, whole};
 use scene::{LEAST_PAIRS, Scene};
 
 /// Fewest requests that anything is learnt from.
@@ -337,9 +337,4 @@ impl Work<'_> {
             }
         }
     }
-}
-
-/// MAE and RMS together, in milliseconds: what a calibration makes less.
-pub fn score(figures: &Figures) -> Option<f64> {
-    score_of(figures)
 }

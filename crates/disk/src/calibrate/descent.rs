@@ -48,7 +48,10 @@ pub(super) fn improve(judge: &Judge<'_>, spec: &mut Spec, part: Part) {
     let Some(mut score) = judge.score(spec) else { return };
     match part {
         Part::Cache => alternatives(judge, spec, &mut score),
-        Part::Costs => descend(judge, spec, &mut score, &costs(spec)),
+        Part::Costs => {
+            leads(judge, spec, &mut score);
+            descend(judge, spec, &mut score, &costs(spec));
+        }
         Part::Seeks => descend(judge, spec, &mut score, &seeks(spec)),
     }
 }
@@ -102,6 +105,22 @@ fn bus(spec: &mut Spec) -> Option<&mut Bus> {
     spec.recorded_bus.as_mut().or(spec.bus.as_mut())
 }
 
+/// Searches the least time before a write by its fixed part and its part for each sector together:
+/// either alone may help nothing.
+fn leads(judge: &Judge<'_>, spec: &mut Spec, score: &mut f64) {
+    let from = spec.clone();
+    for fixed in 1..=8 {
+        for sector in 0..=6 {
+            let mut next = from.clone();
+            next.overheads.write_lead_ms = 0.3 * f64::from(fixed);
+            next.overheads.write_lead_sector_ms = 0.01 * f64::from(sector);
+            if let Some(here) = judge.score(&next).filter(|&here| here < *score - 2e-3) {
+                (*spec, *score) = (next, here);
+            }
+        }
+    }
+}
+
 /// Changes of the costs of commands.
 fn costs(spec: &Spec) -> Vec<Change<'static>> {
     let mut all: Vec<Change<'static>> = Vec::new();
@@ -128,6 +147,10 @@ fn costs(spec: &Spec) -> Vec<Change<'static>> {
     offer(|spec| Some(&mut spec.overheads.read_completion_ms));
     offer(|spec| Some(&mut spec.overheads.write_completion_ms));
     offer(|spec| Some(&mut spec.overheads.reselect_ms));
+    offer(|spec| Some(&mut spec.overheads.write_disconnect_ms));
+    offer(|spec| spec.overheads.extra_disconnect.as_mut().map(|extra| &mut extra.command_ms));
+    offer(|spec| spec.overheads.extra_disconnect.as_mut().map(|extra| &mut extra.gap_ms));
+    offer(|spec| spec.overheads.extra_disconnect.as_mut().map(|extra| &mut extra.seek_delta_ms));
     offer(|spec| Some(&mut spec.overheads.write_lead_ms));
     offer(|spec| Some(&mut spec.overheads.minimum_seek_delay_ms));
     offer(|spec| Some(&mut spec.write_settle_ms));

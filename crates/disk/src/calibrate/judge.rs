@@ -23,9 +23,12 @@ pub(super) fn whole(spec: &Spec) -> Spec {
     if open.validate().is_ok() { open } else { spec }
 }
 
-/// MAE and RMS together.
-pub(super) fn score_of(figures: &Figures) -> Option<f64> {
-    Some(figures.mae_ms? + figures.rms_ms?)
+/// MAE and RMS together, in milliseconds. Half of RMS counts for reads and writes apart: errors of
+/// the one could hide those of the other.
+pub(super) fn score_of(report: &Report) -> Option<f64> {
+    let part = |figures: &Figures| figures.rms_ms.unwrap_or(0.0) * figures.requests as f64;
+    let apart = (part(&report.reads) + part(&report.writes)) / report.all.requests.max(1) as f64;
+    Some(report.all.mae_ms? + (report.all.rms_ms? + apart) / 2.0)
 }
 
 impl Judge<'_> {
@@ -54,12 +57,12 @@ impl Judge<'_> {
     /// The score on the part that is learnt from. `None` for a specification that is not sound.
     pub(super) fn score(&self, spec: &Spec) -> Option<f64> {
         let report = self.report(spec, &self.learnt).ok()?;
-        score_of(&report.all)
+        score_of(&report)
     }
 
     /// The score on the part that is kept apart.
     pub(super) fn unseen(&self, spec: &Spec) -> Option<f64> {
         let report = self.report(spec, &self.apart).ok()?;
-        score_of(&report.all)
+        score_of(&report)
     }
 }

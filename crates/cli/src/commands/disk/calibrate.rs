@@ -140,9 +140,6 @@ fn to_json(found: &Calibration) -> Value {
     })
 }
 
-/// A figure of a judgement, if there is one.
-type Figure = fn(&Judged) -> Option<f64>;
-
 fn text(args: &Args, found: &Calibration, out: &mut dyn Write) -> Outcome {
     let (learnt, apart) = found.requests;
     writeln!(
@@ -153,7 +150,8 @@ fn text(args: &Args, found: &Calibration, out: &mut dyn Write) -> Outcome {
     )?;
     let head = format!("\n{:<32}{:>12}{:>12}", "on the part kept apart", "before", "calibrated");
     writeln!(out, "{}", Style::of_stdout().bold(&head))?;
-    let rows: [(&str, Figure); 3] = [
+    type Row = (&'static str, fn(&Judged) -> Option<f64>);
+    let rows: [Row; 3] = [
         ("RMS of distributions, ms", |one| one.figures.rms_ms),
         ("MAE per request, ms", |one| one.figures.mae_ms),
         ("rotational position off by, ms", |one| one.phase_ms),
