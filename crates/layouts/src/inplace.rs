@@ -67,7 +67,7 @@ impl Inplace {
         }
         // What the rules of a shingled disk refuse, or a full host, has not happened, and ends
         // nothing.
-        let full = tag & (WRITE | FLUSH) == WRITE && matches!(outcome, Err(IoError::NoSpace));
+        let full = tag & FLUSH == 0 && matches!(outcome, Err(IoError::NoSpace));
         if let Err(error) = outcome
             && !full
             && !matches!(error, IoError::Zone { .. })

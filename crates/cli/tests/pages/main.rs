@@ -71,6 +71,7 @@ pages! {
     models: "docs/manual/models.md",
     layouts: "docs/manual/layouts.md",
     exit_codes: "docs/manual/exit-codes.md",
+    crash_test_gate: "docs/manual/crash-test-gate.md",
 }
 
 fn root() -> PathBuf {

@@ -124,6 +124,9 @@ pub struct FileDevice {
     finished: Vec<Finished>,
 }
 
+/// `ENXIO`: no such device or address.
+const GONE: i32 = 6;
+
 impl FileDevice {
     /// Checks whether [`FileDevice::new`] would refuse this image, without changing it. The caller
     /// checks before it mounts, because the device is created after the mount.
@@ -255,6 +258,11 @@ impl FileDevice {
     fn wrote(&mut self, tag: Tag, result: Result<(), IoError>) {
         let (tag, fua) = (tag & !FUA, tag & FUA != 0);
         self.syncs.wrote();
+        // A block device does not fill up: its end has been cut off.
+        let result = result.map_err(|error| match error {
+            IoError::NoSpace if self.image.is_block_device() => IoError::Os { errno: GONE },
+            other => other,
+        });
         match result {
             Ok(()) if fua => self.syncs.wait(tag),
             result => self.answer(tag, result.map(|()| Data::none())),
