@@ -12,6 +12,7 @@ pub mod check;
 pub mod columns;
 pub mod commit;
 pub mod freemap;
+pub mod one_by_one;
 pub mod place;
 pub mod punch;
 pub mod read;

@@ -51,6 +51,11 @@ pub struct Commit<E> {
 }
 
 impl<E> Commit<E> {
+    /// True if one of its commands has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Takes the first error out, for the layout to deal with.
     pub fn take_failure(&mut self) -> Option<IoError> {
         self.failed.take()

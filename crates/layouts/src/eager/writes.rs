@@ -5,11 +5,12 @@
 //! the blocks of the part are written again, one by one: each at its place, or, where the medium
 //! refuses it alone, at another one that the layout chooses. No map names any of them yet, so it
 //! does not matter what a refused command has left behind. A place that was refused stays taken:
-//! nothing else is written there. Where a block is refused [`MOST_REFUSALS`] times in a row,
-//! it is not the place that is bad but the device: the volume fails.
+//! nothing else is written there. Where a block is refused too often ([`OneByOne::refused`]) the
+//! volume fails.
 //!
 //! Where the host of a device is full, the request fails and nothing else: its places are free.
 
+use super::one_by_one::OneByOne;
 use super::write::{Commands, Content};
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::io::{Done, Io, IoError, Tag};
@@ -18,9 +19,6 @@ use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::{RequestNr, RequestTable};
 use seekless_engine::units::BlockNr;
 use slab::Slab;
-
-/// How often a block is refused before the device counts as failed.
-pub const MOST_REFUSALS: u32 = 4;
 
 /// Part of a write whose data is on its way to the device, and what is to be installed then.
 #[derive(Clone, Debug)]
@@ -35,12 +33,21 @@ pub struct Writing<T> {
     alone: Option<Alone>,
 }
 
-/// The block of a part that is written alone, and how often it was refused.
-#[derive(Clone, Copy, Debug, Default)]
+/// The blocks of a part that are written one by one, each with its place.
+#[derive(Clone, Debug)]
 struct Alone {
-    command: usize,
-    block: u32,
-    refusals: u32,
+    blocks: Vec<(u32, Piece)>,
+    turn: OneByOne,
+}
+
+impl Alone {
+    fn new(content: &Content) -> Alone {
+        let each = |(place, data): &(u32, Data)| {
+            let blocks = (0..data.blocks()).map(|index| (place + index, data.block(index)));
+            blocks.collect::<Vec<_>>()
+        };
+        Alone { blocks: content.iter().flat_map(each).collect(), turn: OneByOne::default() }
+    }
 }
 
 /// What came of the answer to a command of a part.
@@ -63,24 +70,6 @@ pub struct Refused {
     pub place: u32,
     /// What the device said.
     pub error: IoError,
-}
-
-impl<T> Writing<T> {
-    /// The block that is written alone: where, and what.
-    fn alone(&self) -> Option<(u32, Piece)> {
-        let Alone { command, block, .. } = self.alone?;
-        let (place, data) = &self.content[command];
-        Some((place + block, data.block(block)))
-    }
-
-    /// Goes on with the next block. False if that was the last one.
-    fn next_alone(&mut self) -> bool {
-        let Some(Alone { command, block, .. }) = self.alone else { return false };
-        let within = block + 1 < self.content[command].1.blocks();
-        let (command, block) = if within { (command, block + 1) } else { (command + 1, 0) };
-        self.alone = Some(Alone { command, block, refusals: 0 });
-        command < self.content.len()
-    }
 }
 
 /// Parts of writes in flight, on devices with a volatile cache.
@@ -179,25 +168,30 @@ impl<T> Writes<T> {
     ) -> Answered<T> {
         let one = &mut self.parts[part];
         let failed = one.failed.take();
-        let (free, moves) = (moves, moves && failed.is_some_and(IoError::is_of_the_medium));
-        match (failed, one.alone) {
+        let refused = failed.filter(|error| moves && error.is_of_the_medium());
+        if let Some(error) = failed.filter(|_| refused.is_none()) {
+            return Answered::Ended(match error {
+                IoError::NoSpace if moves => self.turn_away(part, requests),
+                error => self.give_up(part, error, requests, cx),
+            });
+        }
+        match (&mut one.alone, refused) {
             (None, None) => Answered::Ended(self.parts.remove(part)),
-            (None, Some(_)) => match one.next_alone() {
+            (None, Some(_)) => {
+                one.alone = Some(Alone::new(&one.content));
+                self.send_alone(part, cx)
+            }
+            (Some(Alone { blocks, turn }), None) => match turn.passed() < blocks.len() {
                 true => self.send_alone(part, cx),
                 false => Answered::Ended(self.parts.remove(part)),
             },
-            (Some(_), None) if moves => {
-                one.alone = Some(Alone::default());
-                self.send_alone(part, cx)
-            }
-            (Some(error), Some(alone)) if moves && alone.refusals + 1 < MOST_REFUSALS => {
-                self.refused += 1;
-                one.alone = Some(Alone { refusals: alone.refusals + 1, ..alone });
-                let place = one.content[alone.command].0 + alone.block;
-                Answered::Refused(Refused { part, place, error })
-            }
-            (Some(IoError::NoSpace), _) if free => Answered::Ended(self.turn_away(part, requests)),
-            (Some(error), _) => Answered::Ended(self.give_up(part, error, requests, cx)),
+            (Some(Alone { blocks, turn }), Some(error)) => match turn.refused() {
+                true => {
+                    self.refused += 1;
+                    Answered::Refused(Refused { part, place: blocks[turn.at()].0, error })
+                }
+                false => Answered::Ended(self.give_up(part, error, requests, cx)),
+            },
         }
     }
 
@@ -211,10 +205,11 @@ impl<T> Writes<T> {
 
     fn send_alone(&mut self, part: usize, cx: &mut Cx<'_>) -> Answered<T> {
         let one = &mut self.parts[part];
-        if let Some((place, piece)) = one.alone() {
-            one.commands_left = 1;
-            let data = Data::from(piece);
+        if let Some(Alone { blocks, turn }) = &one.alone {
+            let (place, ref piece) = blocks[turn.at()];
+            let data = Data::from(piece.clone());
             cx.send(0, Io::write(self.tag | part as Tag, BlockNr::from(place), data));
+            one.commands_left = 1;
         }
         Answered::Waits
     }
@@ -222,9 +217,8 @@ impl<T> Writes<T> {
     /// Writes a block that was refused to another place. Returns what is to be done with its part,
     /// where the old place is named.
     pub fn elsewhere(&mut self, refused: Refused, place: u32, cx: &mut Cx<'_>) -> &mut T {
-        let one = &mut self.parts[refused.part];
-        if let Some(Alone { command, block, .. }) = one.alone {
-            one.isolate(command, block, place);
+        if let Some(Alone { blocks, turn }) = &mut self.parts[refused.part].alone {
+            blocks[turn.at()].0 = place;
         }
         self.send_alone(refused.part, cx);
         &mut self.parts[refused.part].then
@@ -242,21 +236,5 @@ impl<T> Writes<T> {
         requests.fail(part.request, error);
         requests.fail_volume(error, cx);
         part
-    }
-}
-
-impl<T> Writing<T> {
-    /// Puts one block of a command elsewhere: what comes before it is written, and what comes
-    /// behind it becomes a command of its own.
-    fn isolate(&mut self, command: usize, block: u32, place: u32) {
-        let (first, data) = self.content[command].clone();
-        let behind = data.blocks() - block - 1;
-        if behind > 0 {
-            let rest = (first + block + 1, data.slice(block + 1, behind));
-            self.content.insert(command + 1, rest);
-        }
-        self.content[command] = (place, Data::from(data.block(block)));
-        let refusals = self.alone.map_or(0, |alone| alone.refusals);
-        self.alone = Some(Alone { command, block: 0, refusals });
     }
 }

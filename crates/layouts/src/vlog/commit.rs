@@ -91,7 +91,8 @@ impl Vlog {
     /// A command of the commit has been answered.
     pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let Some(mut commit) = self.commits.part_done(done) else { return };
-        if self.commit_goes_on(&mut commit, cx) {
+        let asks = commit.has_failed() || self.sent.is_alone();
+        if asks && self.commit_goes_on(&mut commit, cx) {
             return self.commits.go_on(commit);
         }
         self.sent.clear();

@@ -12,10 +12,11 @@ use super::map::MapBlock;
 use super::{MAP, RESERVE, Vlog};
 use crate::eager::Mapped;
 use crate::eager::commit::Commit;
-use crate::eager::writes::{MOST_REFUSALS, Refused};
+use crate::eager::one_by_one::OneByOne;
+use crate::eager::writes::Refused;
 use crate::vlog::format::Entry;
 use seekless_engine::data::{Body, Data};
-use seekless_engine::io::{Io, Purpose};
+use seekless_engine::io::{Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BlockNr;
@@ -25,8 +26,8 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub(super) struct Sent {
     blocks: Vec<Arc<MapBlock>>,
-    /// The one that is written alone, and how often it was refused.
-    alone: Option<(usize, u32)>,
+    /// They are written one by one.
+    alone: Option<OneByOne>,
     /// Places that the medium has refused to take a map block at.
     pub(super) refused: u64,
 }
@@ -40,6 +41,11 @@ impl std::fmt::Debug for Sent {
 impl Sent {
     pub(super) fn push(&mut self, block: &Arc<MapBlock>) {
         self.blocks.push(block.clone());
+    }
+
+    /// True while they are written one by one.
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone.is_some()
     }
 
     pub(super) fn clear(&mut self) {
@@ -71,7 +77,6 @@ impl Vlog {
             return self.install_part(&part, cx);
         }
         self.placer.nominal.leave(&self.free, refused.place);
-        self.placer.nominal.leave(&self.free, refused.place);
         let place = self.place(1, true, cx);
         let install = self.writes.elsewhere(refused, place, cx);
         for entry in &mut install.entries {
@@ -82,35 +87,39 @@ impl Vlog {
         }
     }
 
-    /// All commands of a commit have been answered. True if it goes on, because the medium has
-    /// refused one.
+    /// All commands of a commit have been answered, and one has failed or its map blocks are
+    /// written one by one. True if it goes on.
     #[cold]
     pub(super) fn commit_goes_on(&mut self, commit: &mut Commit<Entry>, cx: &mut Cx<'_>) -> bool {
-        let next = match (commit.take_failure(), self.sent.alone) {
-            (None, None) => return false,
-            (None, Some((index, _))) if index + 1 == self.sent.blocks.len() => return false,
-            (None, Some((index, _))) => (index + 1, 0),
-            (Some(error), _) if self.commits.is_serial() || !error.is_of_the_medium() => {
-                commit.fail(error);
-                return false;
-            }
-            (Some(_), None) => (0, 0),
-            (Some(error), Some((_, refusals)))
-                if refusals + 1 >= MOST_REFUSALS || self.free.free() == 0 =>
-            {
-                commit.fail(error);
-                return false;
-            }
-            (Some(_), Some((index, refusals))) => {
-                self.put_map_elsewhere(index, cx);
-                (index, refusals + 1)
-            }
+        let failed = commit.take_failure();
+        let movable = |error: &IoError| !self.commits.is_serial() && error.is_of_the_medium();
+        let next = match failed {
+            None => self.sent.alone.as_mut().map(OneByOne::passed),
+            Some(error) if movable(&error) => self.after_refusal(cx),
+            Some(_) => None,
         };
-        self.sent.alone = Some(next);
-        let block = self.sent.blocks[next.0].clone();
+        let Some(block) = next.and_then(|at| self.sent.blocks.get(at).cloned()) else {
+            if let Some(error) = failed {
+                commit.fail(error);
+            }
+            return false;
+        };
         let (place, data) = (block.place(), Data::block_of(Body::Lazy(block)));
         cx.send(0, Io::write(MAP, BlockNr::from(place), data).for_purpose(Purpose::Map));
         true
+    }
+
+    /// The map block to write next, at a place that was not refused; `None` if there is none.
+    fn after_refusal(&mut self, cx: &Cx<'_>) -> Option<usize> {
+        let Some(turn) = &mut self.sent.alone else {
+            return Some(self.sent.alone.insert(OneByOne::default()).at());
+        };
+        let at = turn.at();
+        if !turn.refused() || self.free.free() == 0 {
+            return None;
+        }
+        self.put_map_elsewhere(at, cx);
+        Some(at)
     }
 
     fn put_map_elsewhere(&mut self, index: usize, cx: &Cx<'_>) {
