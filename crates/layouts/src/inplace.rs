@@ -65,8 +65,8 @@ impl Inplace {
         if let Some(wrong) = misjudged(tag, &outcome) {
             return wrong;
         }
-        // What the rules of a shingled disk refuse, or a full host, has not happened, and ends
-        // nothing.
+        // What the rules of a shingled disk refuse has not happened, and ends nothing; nor does a
+        // change that finds no room. A flush that finds none has lost what it was to cover.
         let full = tag & FLUSH == 0 && matches!(outcome, Err(IoError::NoSpace));
         if let Err(error) = outcome
             && !full
@@ -125,7 +125,7 @@ impl Layer for Inplace {
         let outcome = self.judge(done.tag, done.outcome, cx);
         // On a device with a volatile cache a forced write is durable only after a flush.
         if done.tag & FORCED != 0 && outcome.is_ok() {
-            return cx.send(0, Io::flush(done.tag & !FORCED));
+            return cx.send(0, Io::flush(done.tag & !FORCED | FLUSH));
         }
         let outcome = outcome.map_err(|error| match error {
             IoError::Media { block } => IoError::Media { block: block.saturating_sub(self.first) },

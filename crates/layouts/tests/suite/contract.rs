@@ -32,7 +32,8 @@ struct State {
     unflushed: Vec<(BlockNr, Body)>,
     trimmed: u64,
     failing_writes: bool,
-    failing_flushes: u32,
+    /// What the next flush fails with.
+    failing_flush: Option<IoError>,
 }
 
 /// A medium that outlives its device, fails on demand, and knows the writes that a power cut may
@@ -48,7 +49,7 @@ impl Shared {
             unflushed: Vec::new(),
             trimmed: 0,
             failing_writes: false,
-            failing_flushes: 0,
+            failing_flush: None,
         })))
     }
 
@@ -102,9 +103,8 @@ impl Medium for Shared {
     }
     fn sync(&mut self) -> Result<(), IoError> {
         let mut state = self.state();
-        if state.failing_flushes > 0 {
-            state.failing_flushes -= 1;
-            return Err(IoError::Os { errno: 5 });
+        if let Some(error) = state.failing_flush.take() {
+            return Err(error);
         }
         state.flushed = state.cells.clone();
         state.unflushed.clear();
@@ -496,15 +496,22 @@ fn after_a_failed_write_nothing_more_is_taken(kind: Kind) {
 }
 
 fn a_failed_flush_is_never_retried_and_called_good(kind: Kind) {
-    let medium = Shared::format(kind, 100);
-    let mut volume = Volume::mount(&medium, true);
-    volume.write(0, 10, 1).unwrap();
-    volume.flush().unwrap();
-    volume.write(50, 1, 2).unwrap();
-    // The device fails once and then reports success, as a page cache does.
-    medium.state().failing_flushes = 1;
-    assert!(volume.flush().is_err(), "{kind}");
-    refuses_from_now_on(&mut volume, kind);
+    for error in [IoError::Os { errno: 5 }, IoError::NoSpace] {
+        for forced in [false, true] {
+            let medium = Shared::format(kind, 100);
+            let mut volume = Volume::mount(&medium, true);
+            volume.write(0, 10, 1).unwrap();
+            volume.flush().unwrap();
+            // The device fails once and then reports success, as a page cache does.
+            medium.state().failing_flush = Some(error);
+            let flushed = match forced {
+                true => volume.write_fua(50, 1, 2),
+                false => volume.write(50, 1, 2).and_then(|_| volume.flush()),
+            };
+            assert!(flushed.is_err(), "{kind}, {error}");
+            refuses_from_now_on(&mut volume, kind);
+        }
+    }
 }
 
 /// Counts what a mount reads.

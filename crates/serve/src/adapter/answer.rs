@@ -1,6 +1,7 @@
 //! Answers, and what errors of the volume become for a client.
 
 use bytes::Bytes;
+use rustix::io::Errno;
 use seekless_engine::data::{Body, Data};
 use seekless_engine::io::Extent;
 use seekless_engine::io::IoError;
@@ -40,10 +41,17 @@ impl Answer {
     }
 }
 
+/// True for the errors that a sync reports where the host is full.
+fn is_full(errno: i32) -> bool {
+    let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
+    full.iter().any(|one| one.raw_os_error() == errno)
+}
+
 /// The fault that an error of the volume is.
-fn fault(error: IoError) -> Fault {
+pub(super) fn fault(error: IoError) -> Fault {
     match error {
         IoError::NoSpace => Fault::NoSpace,
+        IoError::Os { errno } if is_full(errno) => Fault::NoSpace,
         IoError::ReadOnly => Fault::ReadOnly,
         IoError::OutOfRange { .. } => Fault::Invalid,
         IoError::PowerOff => Fault::ShuttingDown,

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use rustix::io::Errno;
 use seekless_engine::device::medium::Flat;
 use seekless_engine::device::ram::carry_out;
 use seekless_engine::io::Extent;
@@ -198,6 +199,8 @@ fn errors_reach_the_client_and_free_the_blocks() {
     let full = rig.adapter.outbox.remove(0);
     rig.finish(full.tag, Err(IoError::NoSpace));
     assert!(matches!(rig.adapter.answers[1], (1, Answer::Error(Fault::NoSpace, _))));
+    assert_eq!(super::answer::fault(crate::device::raw::sync_error(Errno::DQUOT)), Fault::NoSpace);
+    assert_eq!(super::answer::fault(crate::device::raw::sync_error(Errno::IO)), Fault::Io);
     assert_eq!(rig.adapter.in_flight(), 0);
 }
 

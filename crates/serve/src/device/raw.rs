@@ -26,10 +26,12 @@ pub(crate) fn io_error(errno: Errno, block: BlockNr) -> IoError {
     }
 }
 
-/// Converts an error of a sync. It has no block, so its error names none.
+/// Converts an error of a sync. It has no block, so its error names none. One that says that the
+/// host is full is no refused write: what it was to cover may be lost while the page cache still
+/// shows it.
 pub(crate) fn sync_error(errno: Errno) -> IoError {
     match io_error(errno, 0) {
-        IoError::Media { .. } => IoError::Os { errno: errno.raw_os_error() },
+        IoError::Media { .. } | IoError::NoSpace => IoError::Os { errno: errno.raw_os_error() },
         other => other,
     }
 }

@@ -51,9 +51,11 @@ impl Driver {
         if now < due {
             return;
         }
-        self.waiting_for_room.due = Some(now + PATIENCE);
-        let quiet = self.adapter.in_flight() == 0 && self.parts.node.is_quiet();
         let has_room = self.parts.again.as_ref().is_some_and(Again::has_room);
+        let quiet = self.adapter.in_flight() == 0 && self.parts.node.is_quiet();
+        // Reads under way are over soon.
+        let pause = if has_room && !quiet { SECONDS / 100 } else { PATIENCE };
+        self.waiting_for_room.due = Some(now + pause);
         if quiet && has_room {
             self.mount_again();
         }
