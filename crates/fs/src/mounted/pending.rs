@@ -148,8 +148,8 @@ pub struct Durable<M> {
     pub fields: Vec<Field>,
     /// What the format notes as durable afterwards.
     pub mark: Option<M>,
-    /// Blocks that count as awaited until the call is answered, where writes are not ordered.
-    pub named: Vec<BlockNo>,
+    /// What was not written when a call for everything began, where writes are not ordered.
+    pub everything: Vec<BlockNo>,
     /// The time of the policy when the call began to wait.
     pub since: u64,
     /// Rounds so far.
@@ -163,9 +163,14 @@ pub struct Durable<M> {
 impl<M> Durable<M> {
     /// These blocks, or everything.
     pub fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Option<M>) -> Durable<M> {
-        let (bodies, named) = (Vec::new(), Vec::new());
+        let (bodies, everything) = (Vec::new(), Vec::new());
         let (since, rounds, unordered, last) = (0, 0, 0, false);
-        Durable { blocks, bodies, fields, mark, named, since, rounds, unordered, last }
+        Durable { blocks, bodies, fields, mark, everything, since, rounds, unordered, last }
+    }
+
+    /// Blocks that count as awaited until the call is answered.
+    pub fn named(&self) -> &[BlockNo] {
+        self.blocks.as_deref().unwrap_or(&self.everything)
     }
 
     /// What a call of a policy that writes at once names.

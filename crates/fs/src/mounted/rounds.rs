@@ -34,9 +34,10 @@ impl<P: Personality> Mounted<P> {
         durable.since = self.core.policy.now();
         if !self.core.policy.guards() {
             // Some of them go in a later round: what they hold is to be on the disk all the same.
-            let all = || self.core.cache.unwritten();
-            durable.named = durable.blocks.clone().unwrap_or_else(all);
-            self.core.barriers.name(&durable.named);
+            if durable.blocks.is_none() {
+                durable.everything = self.core.cache.unwritten();
+            }
+            self.core.barriers.name(durable.named());
         }
         pending.durable = Some(Box::new(durable));
         let key = self.parked.insert(pending);
@@ -48,7 +49,7 @@ impl<P: Personality> Mounted<P> {
     /// A call has come to the end of its rounds.
     pub(crate) fn no_longer_waits(&mut self, durable: Option<&Durable<P::Mark>>) {
         if let Some(durable) = durable {
-            self.core.barriers.unname(&durable.named);
+            self.core.barriers.unname(durable.named());
         }
         self.awaiting -= 1;
         self.core.policy.awaits(self.awaiting > 0);
