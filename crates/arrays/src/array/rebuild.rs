@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 /// Blocks of each member that a step covers (1 MiB).
 const STEP_BLOCKS: u64 = 256;
 /// Steps under way at once while no client waits: the replacement must never wait for a read.
-const STEPS_IDLE: usize = 4;
+const STEPS_IDLE: usize = 6;
 /// While clients are busy, the pause after a step is at least this long and as long as the step.
 const LEAST_PAUSE: Time = 5 * MILLIS;
 /// Progress is written down so many times.

@@ -20,7 +20,7 @@ const REPLACED: usize = 1;
 const SHAPES: [(Level, usize); 4] =
     [(Level::Raid1, 2), (Level::Raid1, 3), (Level::Raid5, 3), (Level::Raid5, 4)];
 /// Subsets of the unflushed writes that are tried after each event.
-const CUTS: u64 = 2;
+const CUTS: u64 = 3;
 
 fn put_in(media: &mut [Cells], member: usize, new: Cells) {
     let mut new = new;

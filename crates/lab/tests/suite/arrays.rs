@@ -79,10 +79,16 @@ fn an_idle_rebuild_runs_at_the_speed_of_the_disks() {
         let chunks = superblock.geometry.stripes * 16;
         let ideal = bandwidth(&spec, blocks) as f64 * chunks as f64 / blocks as f64;
         let share = ideal / now as f64;
-        println!("{level} of {members}: rebuilt at {:.1} % of the disk's bandwidth", share * 100.0);
-        // The disk streams nearly as fast as the platter passes. A chunk of parity that comes late
-        // loses a turn.
-        assert!(share >= 0.8, "{level}: {share}");
+        let rate = |ns: f64| chunks as f64 * 4096.0 * 1e3 / ns;
+        println!(
+            "{level} of {members}: rebuilt at {:.1} MB/s, {:.1} % of the disk's {:.1} MB/s",
+            rate(now as f64),
+            share * 100.0,
+            rate(ideal)
+        );
+        // About a turn is lost with each step of 1 MiB, since the others read no faster than this
+        // one writes. It is 0.89 on a disk that is eight times as large.
+        assert!(share >= 0.85, "{level}: {share}");
     }
 }
 
