@@ -39,6 +39,7 @@ fn data_goes_elsewhere_where_a_device_is_bad() {
         let dir = temp_dir();
         let image = create(dir.path(), layout, "16M");
         let ctl = dir.path().join("ctl");
+        // Blocks of data: labels of Loge have fixed places.
         let mut more = vec!["--faults", "eio-write=6148k+4k", "--faults", "eio-write=3076k+64k"];
         more.extend(["--control", ctl.to_str().expect("a name")]);
         for life in 0..3 {

@@ -111,22 +111,61 @@ impl Drop for Small {
     }
 }
 
-/// The file system of the image is full: clients are told so. When it has room again, the server
-/// goes on with everything that was flushed, and takes writes and trims.
-#[test]
-fn a_volume_goes_on_when_its_host_has_room_again() {
-    for layout in ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "dcd"] {
+/// A server whose host is full.
+struct Filled {
+    ballast: PathBuf,
+    image: PathBuf,
+    server: Server,
+    client: Client,
+    /// Mebibytes that were flushed.
+    kept: u64,
+    // Unmounted after everything on it has ended.
+    _small: Small,
+    _dir: tempfile::TempDir,
+}
+
+impl Filled {
+    /// Writes mebibyte after mebibyte until that fails. `None` without the right to mount.
+    fn with(layout: &str) -> Option<Filled> {
         let dir = temp_dir();
-        let Some(small) = Small::new(dir.path()) else {
-            return skip("a small tmpfs needs root rights");
-        };
+        let small = Small::new(dir.path())?;
         let ballast = small.0.join("ballast");
         std::fs::write(&ballast, vec![1; 8 << 20]).expect("there is room");
         let image = create(&small.0, layout, "64M");
         let server = Server::image(&image);
         let mut client = Client::connect(server.socket()).expect("connection");
-        let (kept, error) = fill_up(&mut client);
+        let mut kept = 0;
+        let error = loop {
+            let bytes = pattern(kept, MEBIBYTE as usize);
+            match client.write(kept * MEBIBYTE, &bytes, false).and_then(|()| client.flush()) {
+                Ok(()) => kept += 1,
+                Err(error) => break error,
+            }
+        };
         assert_eq!(error.raw_os_error(), Some(28), "{layout}: {error:?}");
+        assert!(kept >= 4, "{layout}: {kept} mebibytes were written");
+        Some(Filled { ballast, image, server, client, kept, _small: small, _dir: dir })
+    }
+}
+
+/// What was flushed is there.
+fn has_kept(client: &mut Client, kept: u64, layout: &str) {
+    let mut found = vec![0; MEBIBYTE as usize];
+    for index in 0..kept {
+        client.read(index * MEBIBYTE, &mut found).expect("a read");
+        assert!(found == pattern(index, MEBIBYTE as usize), "{layout}: mebibyte {index}");
+    }
+}
+
+/// The file system of the image is full: clients are told so. When it has room again, the server
+/// goes on with everything that was flushed, and takes writes and trims.
+#[test]
+fn a_volume_goes_on_when_its_host_has_room_again() {
+    for layout in ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "dcd"] {
+        let Some(filled) = Filled::with(layout) else {
+            return skip("a small tmpfs needs root rights");
+        };
+        let Filled { ballast, image, server, mut client, kept, .. } = filled;
         std::fs::remove_file(&ballast).expect("the ballast");
         // Where a volume could not go on, the first flush tells of what is lost.
         let mut losses = 0;
@@ -142,27 +181,13 @@ fn a_volume_goes_on_when_its_host_has_room_again() {
         }
         let went_on = ["inplace", "vlog", "loge"].contains(&layout);
         assert!(losses > 0 || went_on, "{layout}: a loss that no client heard of");
+        has_kept(&mut client, kept, layout);
         let mut found = vec![0; MEBIBYTE as usize];
-        for index in 0..=kept {
-            let seed = if index == kept { 77 } else { index };
-            client.read(index * MEBIBYTE, &mut found).expect("a read");
-            assert!(found == pattern(seed, MEBIBYTE as usize), "{layout}: mebibyte {index}");
-        }
+        client.read(kept * MEBIBYTE, &mut found).expect("a read");
+        assert!(found == bytes, "{layout}: what was written last");
         client.trim(0, 2 << 20).expect("a trim");
         assert_eq!(server.stop().code(), 0, "{layout}");
         check_is_clean(&image);
-    }
-}
-
-/// Writes mebibyte after mebibyte until that fails; how many were flushed.
-fn fill_up(client: &mut Client) -> (u64, std::io::Error) {
-    let mut kept = 0;
-    loop {
-        let bytes = pattern(kept, MEBIBYTE as usize);
-        match client.write(kept * MEBIBYTE, &bytes, false).and_then(|()| client.flush()) {
-            Ok(()) => kept += 1,
-            Err(error) => return (kept, error),
-        }
     }
 }
 
@@ -171,28 +196,16 @@ fn fill_up(client: &mut Client) -> (u64, std::io::Error) {
 #[test]
 fn a_full_host_costs_nothing_that_was_flushed() {
     for layout in ["vlog", "loge", "lfs", "hylog"] {
-        let dir = temp_dir();
-        let Some(small) = Small::new(dir.path()) else {
+        let Some(filled) = Filled::with(layout) else {
             return skip("a small tmpfs needs root rights");
         };
-        let ballast = small.0.join("ballast");
-        std::fs::write(&ballast, vec![1; 8 << 20]).expect("there is room");
-        let image = create(&small.0, layout, "64M");
-        let server = Server::image(&image);
-        let mut client = Client::connect(server.socket()).expect("connection");
-        let (kept, error) = fill_up(&mut client);
-        assert_eq!(error.raw_os_error(), Some(28), "{layout}: {error:?}");
-        assert!(kept >= 4, "{layout}: {kept} mebibytes were written");
+        let Filled { ballast, image, server, kept, .. } = filled;
         let code = server.stop().code();
         assert!(code == 5 || code == 0 && ["vlog", "loge"].contains(&layout), "{layout}: {code}");
         std::fs::remove_file(&ballast).expect("the ballast");
         let server = Server::image(&image);
         let mut client = Client::connect(server.socket()).expect("connection");
-        let mut found = vec![0; MEBIBYTE as usize];
-        for index in 0..kept {
-            client.read(index * MEBIBYTE, &mut found).expect("a read");
-            assert!(found == pattern(index, MEBIBYTE as usize), "{layout}: mebibyte {index}");
-        }
+        has_kept(&mut client, kept, layout);
         client.write(kept * MEBIBYTE, &pattern(1, 3 << 20), true).expect("there is room");
         assert_eq!(server.stop().code(), 0, "{layout}");
         check_is_clean(&image);

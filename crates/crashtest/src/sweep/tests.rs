@@ -269,17 +269,21 @@ fn a_script_that_changed_is_another_check() {
     assert_eq!(first, hash("exit 0"));
 }
 
-#[test]
-fn results_survive_a_line_that_was_cut_off() {
-    let world = World::new(|path| rows(path, 2, 4096, |_| false));
-    let dir = world.dir.path().join("results");
-    let subject = Subject {
+fn subject() -> Subject {
+    Subject {
         tape: "t".into(),
         check: "c".into(),
         files: String::new(),
         file_system: None,
         acknowledgements: true,
-    };
+    }
+}
+
+#[test]
+fn results_survive_a_line_that_was_cut_off() {
+    let world = World::new(|path| rows(path, 2, 4096, |_| false));
+    let dir = world.dir.path().join("results");
+    let subject = subject();
     let (checker, options) = (counted(sound(4096)), options());
     let run = |results: &mut Results| {
         world.sweep(&checker, &options).run(Some(results), &mut |_| {}).unwrap()
@@ -299,13 +303,7 @@ fn results_survive_a_line_that_was_cut_off() {
 fn verdicts_that_say_nothing_of_the_state_are_tried_again() {
     let world = World::new(|path| rows(path, 2, 4096, |_| false));
     let dir = world.dir.path().join("results");
-    let subject = Subject {
-        tape: "t".into(),
-        check: "c".into(),
-        files: String::new(),
-        file_system: None,
-        acknowledgements: true,
-    };
+    let subject = subject();
     let (checker, options) = (counted(sound(4096)), options());
     let run = |checker: &dyn Checker| {
         let mut results = Results::open(&dir, "a", &subject).unwrap();
