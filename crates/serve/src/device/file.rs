@@ -258,15 +258,22 @@ impl FileDevice {
     fn wrote(&mut self, tag: Tag, result: Result<(), IoError>) {
         let (tag, fua) = (tag & !FUA, tag & FUA != 0);
         self.syncs.wrote();
-        // A block device does not fill up: its end has been cut off.
         let result = result.map_err(|error| match error {
-            IoError::NoSpace if self.image.is_block_device() => IoError::Os { errno: GONE },
+            IoError::NoSpace if self.is_cut_off() => IoError::Os { errno: GONE },
             other => other,
         });
         match result {
             Ok(()) if fua => self.syncs.wait(tag),
             result => self.answer(tag, result.map(|()| Data::none())),
         }
+    }
+
+    /// True for a block device that has become shorter: a write behind its end is refused as on a
+    /// full host, but no room will come.
+    fn is_cut_off(&self) -> bool {
+        let end = || rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0)).ok();
+        let has = |end| end >= self.blocks * BLOCK_BYTES as u64;
+        self.image.is_block_device() && !end().is_some_and(has)
     }
 
     fn flush(&mut self, tag: Tag) {
