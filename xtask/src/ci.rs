@@ -6,6 +6,7 @@
 use crate::docs;
 use crate::explore::{self, fresh_seed};
 use crate::fuzz;
+use crate::mutants;
 use crate::run::{Said, asserting, capture, cargo, root, run, seekless, target};
 use crate::stages::{AfterFailure, Stages};
 use crate::sweep::{self, Seeds};
@@ -173,6 +174,7 @@ pub fn nightly() -> Result<()> {
         run(test.env("SEEKLESS_FULL", "1").env("SEEKLESS_SCRIPTS", "3"))
     })?;
     stages.run("planted bugs", planted_bugs)?;
+    stages.run("mutants", || mutants::mutants(&[]))?;
     stages.run("sweep", || sweep::bounded(NIGHTLY_SWEEPS * sweep::STATES, Seeds::Fixed))?;
     fuzz_in(&mut stages, seed)?;
     stages.run("figures", figures)?;

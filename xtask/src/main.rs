@@ -7,6 +7,7 @@ mod docs;
 mod explore;
 mod fuzz;
 mod guided;
+mod mutants;
 mod prover;
 mod run;
 mod stages;
@@ -38,6 +39,9 @@ usage: cargo xtask TASK
   sweep [--states N] [--seed N]
                      power-cut sweeps of every layout and array, 1.9 million states in all
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
+  mutants [--states N] [EDGE]...
+                     cuts edges, a flush or a comparison at a time, to see the prover notice:
+                     those of these names, or all that nothing has caught yet
   tidy               house rules that the compiler does not know
   guided             a build guided by a profile of what the program does: target/guided/seekless
   bench [--quick] [--guided|--program=PATH] [SECTION]...
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         ["ci", "nightly"] => ci::nightly(),
         ["sweep", rest @ ..] => sweep::sweep(rest),
         ["fuzz", rest @ ..] if rest.len() <= 1 => targets(rest.first().copied()),
+        ["mutants", rest @ ..] => mutants::mutants(rest),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),
         ["guided"] => guided::guided().map(drop),

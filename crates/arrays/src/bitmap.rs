@@ -7,6 +7,7 @@
 use super::geometry::Geometry;
 use bytes::Bytes;
 use seekless_engine::checksum::crc32c;
+use seekless_engine::edge::Edge;
 use seekless_engine::superblock::le32;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES, Time};
 
@@ -82,7 +83,7 @@ impl Bitmap {
         let one = &mut self.regions[region];
         one.busy += 1;
         let cleared = self.writing.as_ref().is_some_and(|(_, off)| off.contains(&region));
-        if one.marked && !cleared {
+        if one.marked && !Edge::MarkBeingCleared.blocks(cleared) {
             return true;
         }
         if !self.wanted.contains(&region) {
@@ -106,7 +107,9 @@ impl Bitmap {
 
     /// Marked regions without a write since `since`.
     pub fn quiet(&self, since: Time) -> Vec<usize> {
-        let quiet = |one: &Region| one.marked && one.busy == 0 && one.ended <= since;
+        let quiet = |one: &Region| {
+            one.marked && Edge::MarkStaysBusy.allows(one.busy == 0) && one.ended <= since
+        };
         (0..self.regions.len()).filter(|&region| quiet(&self.regions[region])).collect()
     }
 
@@ -204,7 +207,8 @@ impl Marks {
     /// True if the bit of a region is set, or if its sector is damaged: better a resync too many.
     pub fn is_set(&self, region: usize) -> bool {
         let (sector, byte) = (region / 8 / SECTOR_BITS_BYTES, region / 8 % SECTOR_BITS_BYTES);
-        !self.whole[sector] || self.block[sector * SECTOR_BYTES + byte] & (1 << (region % 8)) != 0
+        Edge::MarkSectorDamaged.blocks(!self.whole[sector])
+            || self.block[sector * SECTOR_BYTES + byte] & (1 << (region % 8)) != 0
     }
 }
 

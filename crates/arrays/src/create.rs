@@ -7,6 +7,7 @@ use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberState, MemberSuperblock, USUA
 use super::{Level, MOST_CHUNK_BLOCKS, MOST_MEMBERS, VolumeError, least_log_blocks};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
 use seekless_engine::units::BLOCK_BYTES;
 
@@ -149,5 +150,5 @@ pub(super) fn write_both(
     superblock.write(disk, member)?;
     superblock.events += 1;
     superblock.write(disk, member)?;
-    disk.flush()
+    disk.flush_for(Edge::CreateFlush)
 }

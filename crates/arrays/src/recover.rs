@@ -11,6 +11,7 @@ use super::member::{BITMAP_BLOCK, LOG_BLOCK, MemberState, MemberSuperblock};
 use super::{Level, VolumeError};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BLOCK_BYTES;
@@ -166,9 +167,9 @@ impl Recovery<'_, '_> {
         Ok(regions.map(|region| bitmap.stripes(region, &geometry)).collect())
     }
 
-    fn flush(&mut self) -> Result<(), VolumeError> {
+    fn flush(&mut self, edge: Edge) -> Result<(), VolumeError> {
         for member in self.members() {
-            on(member, self.disk(member).flush())?;
+            on(member, self.disk(member).flush_for(edge))?;
         }
         Ok(())
     }
@@ -193,32 +194,33 @@ impl Recovery<'_, '_> {
     /// nothing.
     fn inform(&mut self) -> Result<(), VolumeError> {
         let mut behind = self.members();
-        behind.retain(|&member| self.behind[member]);
+        behind.retain(|&member| Edge::InformBehind.blocks(self.behind[member]));
         for member in behind {
             let superblock = self.superblock.clone();
             on(member, superblock.write(self.disk(member), member))?;
         }
-        self.flush()
+        self.flush(Edge::InformFlush)
     }
 
     /// Writes down who belongs to the array, then that nothing is left to repair.
     fn sign(&mut self, logs: &mut [Log]) -> Result<(), VolumeError> {
         debug_assert!(!self.options.read_only, "a read-only assembly writes");
         // What was repaired is durable before the marks and records that asked for it go.
-        self.flush()?;
+        self.flush(Edge::RepairedFlush)?;
         self.superblock.clean = false;
         self.superblock = self.counted_out();
         // Twice: a member that has missed this start is two behind then, and is not taken for one
         // that a crash has left behind. And who is missing stands in both copies: were the only one
         // that knows it unreadable later, the member would be taken back.
-        let times = if planted(PlantedBug::StaleMember) { 1 } else { 2 };
+        let once = planted(PlantedBug::StaleMember) || !Edge::OutInBothCopies.stands();
+        let times = if once { 1 } else { 2 };
         for _ in 0..times {
             self.superblock.events += 1;
             for member in self.members() {
                 let superblock = self.superblock.clone();
                 on(member, superblock.write(self.disk(member), member))?;
             }
-            self.flush()?;
+            self.flush(Edge::SignFlush)?;
         }
         // The logs go first: a record that is replayed again brings back the parity that it was
         // logged with, and where that has been brought into step since, only the mark tells.
@@ -229,12 +231,12 @@ impl Recovery<'_, '_> {
             }
         }
         if !logs.is_empty() {
-            self.flush()?;
+            self.flush(Edge::SignLogFlush)?;
         }
         let empty = bitmap::encode(std::iter::empty());
         for member in self.members() {
             on(member, self.disk(member).write(BITMAP_BLOCK, Data::bytes(empty.clone())))?;
         }
-        self.flush()
+        self.flush(Edge::SignEnd)
     }
 }

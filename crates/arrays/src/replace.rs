@@ -5,6 +5,7 @@ use super::assemble::{agree_on_superblock, on};
 use super::create::{prepare, write_both};
 use super::member::{MemberState, MemberSuperblock};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 
 /// Writes the superblock to all usable members but one.
 fn tell_others(
@@ -16,7 +17,7 @@ fn tell_others(
     for (place, disk) in disks.iter_mut().enumerate() {
         if let Some(disk) = disk.as_mut().filter(|_| usable[place] && place != except) {
             on(place, superblock.write(*disk, place))?;
-            on(place, disk.flush())?;
+            on(place, disk.flush_for(Edge::TellOthersFlush))?;
         }
     }
     Ok(())
@@ -50,11 +51,13 @@ pub fn replace(
         let late = found[place].as_ref().is_some_and(|one| one.events < superblock.events);
         if let Some(disk) = disk.as_mut().filter(|_| usable[place] && late) {
             on(place, superblock.write(*disk, place))?;
-            on(place, disk.flush())?;
+            on(place, disk.flush_for(Edge::InformFlush))?;
         }
     }
     superblock.events += 1;
-    superblock.rebuilt = 0;
+    if Edge::ReplacedFilled.stands() {
+        superblock.rebuilt = 0;
+    }
     for (place, state) in superblock.states.iter_mut().enumerate() {
         match *state {
             _ if place == member => *state = MemberState::Rebuilding,
@@ -70,7 +73,7 @@ pub fn replace(
     // Once more, so that the device that was replaced is two behind.
     superblock.events += 1;
     on(member, superblock.write(new, member))?;
-    on(member, new.flush())?;
+    on(member, new.flush_for(Edge::ReplaceFlush))?;
     tell_others(disks, &usable, member, &superblock)?;
     Ok(superblock)
 }

@@ -6,6 +6,7 @@ use super::member::{MemberState, MemberSuperblock};
 use super::{Level, VolumeError};
 use seekless_engine::data::{Data, cancel};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::layout::{CheckReport, LayoutError, MountReport};
 use seekless_engine::superblock::Superblock;
 use std::collections::BTreeSet;
@@ -166,7 +167,7 @@ fn heal(
         }
     }
     for (member, disk) in disks.iter_mut().enumerate() {
-        disk.flush().map_err(|error| VolumeError::Io { member, error })?;
+        disk.flush_for(Edge::ScrubFlush).map_err(|error| VolumeError::Io { member, error })?;
     }
     found.repaired = repaired.len() as u64;
     found.left = left.into_iter().collect();

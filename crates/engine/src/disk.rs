@@ -1,6 +1,7 @@
 //! Plain blocking access, for the code that runs alone: format, mount, check, dump.
 
 use crate::data::{Data, Piece};
+use crate::edge::Edge;
 use crate::io::{Expected, IoError, Label};
 use crate::units::BlockNr;
 
@@ -108,6 +109,14 @@ pub trait Disk {
     /// # Errors
     /// What the medium reports.
     fn flush(&mut self) -> Result<(), IoError>;
+
+    /// The same, for this reason.
+    ///
+    /// # Errors
+    /// As for [`Disk::flush`].
+    fn flush_for(&mut self, edge: Edge) -> Result<(), IoError> {
+        if edge.stands() { self.flush() } else { Ok(()) }
+    }
 
     /// The first block at or after `at` that may hold something other than zeros, if the device
     /// can tell cheaply (a sparse file can). Lets a scan skip holes.

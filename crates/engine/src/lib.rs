@@ -17,6 +17,7 @@ pub mod client;
 pub mod data;
 pub mod device;
 pub mod disk;
+pub mod edge;
 pub mod io;
 pub mod layer;
 pub mod layout;

@@ -11,6 +11,7 @@
 
 use crate::clean_shutdown::CleanShutdown;
 use crate::data::Data;
+use crate::edge::Edge;
 use crate::io::{Breakdown, Done, Io, IoError, Op, Outcome, Purpose, Tag};
 use crate::layer::Cx;
 use crate::planted::{PlantedBug, planted};
@@ -551,7 +552,7 @@ impl<W> RequestTable<W> {
             self.shutdown.advance(CleanShutdown::Done);
         } else if self.shutdown == CleanShutdown::Record {
             self.shutdown.advance(CleanShutdown::Flush);
-            cx.send(0, Io::flush(tag).for_purpose(Purpose::Map));
+            cx.send(0, Edge::ShutdownRecordFlush.flush(tag).for_purpose(Purpose::Map));
         } else {
             self.shutdown.advance(CleanShutdown::Done);
         }

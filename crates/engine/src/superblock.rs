@@ -5,6 +5,7 @@
 use crate::checksum::{Identity, Sums, crc32c};
 use crate::data::{Data, Piece};
 use crate::disk::Disk;
+use crate::edge::Edge;
 use crate::io::IoError;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
@@ -133,7 +134,7 @@ impl Superblock {
         if block[0..8] != MAGIC {
             return Err(SuperblockError::Foreign);
         }
-        if crc32c(&block[..CHECKED]) != le32(block, CHECKED) {
+        if !Edge::SuperblockSum.allows(crc32c(&block[..CHECKED]) == le32(block, CHECKED)) {
             return Err(SuperblockError::Damaged);
         }
         let version = le32(block, 8);

@@ -8,6 +8,7 @@ use crate::salvage::{Finder, Located, Stored};
 use seekless_engine::checksum::Sums;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io, IoError, Op, Outcome, Tag};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
 use seekless_engine::layout::Promises;
@@ -241,7 +242,7 @@ impl Layout for Inplace {
             sums: Sums::Crc,
         };
         superblock.write(disk)?;
-        disk.flush()?;
+        disk.flush_for(Edge::InplaceFormatFlush)?;
         Ok(())
     }
 

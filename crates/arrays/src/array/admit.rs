@@ -10,6 +10,7 @@ use crate::log::Log;
 use crate::member::{MemberState, MemberSuperblock};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::replaceable::{Replaceable, Vacancy};
 use seekless_engine::units::BlockNr;
 use seekless_engine::upkeep::UpkeepError;
@@ -67,7 +68,7 @@ impl Replaceable for Array {
         let log = Array::empty_log(&superblock, place.member);
         prepare(disk, &superblock, false)
             .and_then(|()| log.map_or(Ok(()), |(_, (at, first))| disk.write(at, first)))
-            .and_then(|()| disk.flush())
+            .and_then(|()| disk.flush_for(Edge::ReplaceFlush))
             .and_then(|()| write_both(disk, &mut superblock, place.member))
             .map_err(UpkeepError::NewMember)?;
         Ok(place)

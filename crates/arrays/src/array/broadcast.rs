@@ -4,6 +4,7 @@ use super::clean_shutdown::Leaving;
 use super::{Array, Call};
 use crate::member::BITMAP_BLOCK;
 use seekless_engine::data::Data;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Io, IoError, Purpose};
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{SECONDS, Time};
@@ -65,7 +66,7 @@ impl Array {
         let left = members.len() as u32 + 1;
         let flush = self.member_flushes.insert(MemberFlush { left, mark: self.clock, then });
         for member in members {
-            self.member_queue.push(member, Io::flush(0), Call::MemberFlush { flush });
+            self.member_queue.push(member, Edge::MemberFlush.flush(0), Call::MemberFlush { flush });
         }
         self.member_flushed(flush);
     }
@@ -89,6 +90,8 @@ impl Array {
             return;
         }
         let MemberFlush { mark, then, .. } = self.member_flushes.remove(flush);
+        let late = Edge::MemberFlushCovers.allows(mark == self.clock);
+        let mark = if late { self.clock } else { mark };
         debug_assert!(mark <= self.clock, "a flush covers only what had ended");
         // After an error a member may have dropped what the flush was to cover.
         if self.table.failed().is_none() {
@@ -169,7 +172,10 @@ impl Array {
             let since = now.saturating_sub(QUIET_NS);
             let quiet = self.bitmap.quiet(since);
             if !quiet.is_empty() && self.is_settled() {
-                self.flush_members(Then::Clear(quiet, since));
+                match Edge::ClearAfterFlush.stands() {
+                    true => self.flush_members(Then::Clear(quiet, since)),
+                    false => self.clear = Some((quiet, since)),
+                }
             }
         }
         if self.clear_at.is_none() && self.bitmap.any_marked() && self.table.is_running() {
@@ -197,7 +203,7 @@ impl Array {
             debug_assert!(left > 0, "no answer would ever come");
             self.broadcasts[broadcast as usize] = Some(Sending { left, flushing: true });
             for member in members {
-                let io = Io::flush(0).for_purpose(Purpose::Map);
+                let io = Edge::BroadcastFlush.flush(0).for_purpose(Purpose::Map);
                 self.member_queue.push(member, io, Call::Broadcast(broadcast));
             }
             return;

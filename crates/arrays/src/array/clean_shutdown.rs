@@ -3,6 +3,7 @@
 use super::Array;
 use super::broadcast::Then;
 use seekless_engine::clean_shutdown::CleanShutdown;
+use seekless_engine::edge::Edge;
 use seekless_engine::layer::Cx;
 use seekless_engine::units::Time;
 
@@ -43,8 +44,13 @@ impl Array {
             None if quiet && !sending && self.member_flushes.is_empty() => {
                 debug_assert_eq!(self.table.shutdown(), CleanShutdown::Asked, "it begins once");
                 debug_assert!(!self.superblock.clean, "a running array is not clean");
-                self.leaving = Some(Leaving::Flushing);
-                self.flush_members(Then::Stop);
+                match Edge::StopFlush.stands() {
+                    true => {
+                        self.leaving = Some(Leaving::Flushing);
+                        self.flush_members(Then::Stop);
+                    }
+                    false => self.leaving = Some(Leaving::Flushed),
+                }
                 self.advance_stop(cx);
             }
             Some(Leaving::Flushed) => {
@@ -62,7 +68,7 @@ impl Array {
                 self.table.advance_shutdown(CleanShutdown::Record);
                 self.superblock.clean = true;
                 // Twice, as at the start: who misses the end is two behind.
-                self.stale = self.stale.max(2);
+                self.stale = self.stale.max(if Edge::StopTwice.stands() { 2 } else { 1 });
                 self.advance_broadcasts(cx);
             }
             _ => {}

@@ -10,6 +10,7 @@ use super::{Array, Call, Run, StripeOp, Work};
 use crate::Level;
 use crate::array::request::Part;
 use seekless_engine::data::Data;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Breakdown, Io, IoError, Purpose};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::Time;
@@ -306,7 +307,11 @@ impl Array {
         }
         match (self.geometry.level, parity) {
             (Level::Raid5, None) => self.write_in_place(op),
-            (Level::Raid5, Some(parity)) if !whole || short || self.logs[parity].covers(stripe) => {
+            (Level::Raid5, Some(parity))
+                if !whole
+                    || Edge::LogWholeShort.blocks(short)
+                    || Edge::LogCoversStripe.blocks(self.logs[parity].covers(stripe)) =>
+            {
                 let runs = self.runs_in_place(op).into_iter().map(|(_, run)| run).collect();
                 // The batch of the log is the answer that it waits for.
                 self.ops[op].waiting = 1;
@@ -314,7 +319,7 @@ impl Array {
             }
             _ => {
                 self.write_of(op).marked = true;
-                if self.bitmap.begin(stripe) {
+                if Edge::MarkBeforeWrite.allows(self.bitmap.begin(stripe)) {
                     self.write_in_place(op);
                 } else {
                     self.unmarked.push(op);

@@ -311,7 +311,7 @@ fn run_one<S: Saveable>(args: &Args, options: ProveOptions<S>, out: &mut dyn Wri
     let run = |case| plant.with(|| Sweep::run(&options, case));
     let report = plant.with(|| parallel::sweep(&options, args.jobs(), &run, &mut shown));
     drop(progress);
-    print(&report, args.json, out)?;
+    print(&report, args.json, plant.reached(), out)?;
     let first = report.violations.first();
     if let Some(file) = &args.save {
         let plant = plant.name();
@@ -324,10 +324,19 @@ fn run_one<S: Saveable>(args: &Args, options: ProveOptions<S>, out: &mut dyn Wri
     if first.is_some() { Err(Failure::said(Exit::Failed)) } else { Ok(()) }
 }
 
-fn print(report: &ProveReport, json: bool, out: &mut dyn Write) -> Outcome {
-    match json {
-        true => writeln!(out, "{}", as_json(report)?)?,
-        false => write!(out, "{}", report.to_text())?,
+/// Prints a report; `reached` says whether what ran came to the edge that was cut, if one was.
+fn print(report: &ProveReport, json: bool, reached: Option<bool>, out: &mut dyn Write) -> Outcome {
+    if json {
+        let mut value = as_json(report)?;
+        if let Some(reached) = reached {
+            value["reached"] = json!(reached);
+        }
+        writeln!(out, "{value}")?;
+        return Ok(());
+    }
+    write!(out, "{}", report.to_text())?;
+    if reached == Some(false) {
+        writeln!(out, "nothing that ran comes to the edge that is cut")?;
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use super::{CallKey, Core, Ordering, Sent};
 use crate::policy::guard::Manifest;
 use crate::tx::BlockNo;
 use seekless_engine::client::Below;
-use seekless_engine::io::{Io, IoError};
+use seekless_engine::edge::Edge;
+use seekless_engine::io::IoError;
 use seekless_engine::planted::{PlantedBug, planted};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -98,7 +99,7 @@ impl Barriers {
 
     /// A write has completed. A flush that was sent before may not cover it.
     pub(crate) fn wrote(&mut self) {
-        self.unflushed = true;
+        self.unflushed |= self.flushing.is_none() || Edge::FilesMissedWrite.stands();
     }
 
     /// Drops epochs that have ended and have no changes.
@@ -121,7 +122,7 @@ impl Barriers {
     fn take_written(&mut self) -> Vec<CallKey> {
         let mut written = std::mem::take(&mut self.files_written);
         while let Some(&(epoch, key)) = self.waiting.front()
-            && epoch < self.oldest
+            && Edge::FilesWaitEpoch.allows(epoch < self.oldest)
         {
             self.waiting.pop_front();
             written.push(key);
@@ -201,7 +202,8 @@ impl Barriers {
         let Some(mut waits) = self.blocks.remove(&block) else { return };
         waits.retain_mut(|wait| {
             change(wait);
-            let done = wait.pending == 0 && !wait.in_flight;
+            let done = Edge::FilesWaitWritten.allows(wait.pending == 0)
+                && Edge::FilesWaitInFlight.allows(!wait.in_flight);
             if done {
                 self.settled_one(wait.key);
             }
@@ -306,14 +308,14 @@ impl Core {
         self.barriers.flushing = Some(written);
         self.stats.flushes += 1;
         let tag = self.sent.insert(Sent::Flush);
-        below.submit(0, Io::flush(tag));
+        below.submit(0, Edge::FilesFlush.flush(tag));
     }
 
     /// A flush has completed.
     pub(crate) fn flushed(&mut self, error: Option<IoError>) {
         let calls = self.barriers.flushing.take().unwrap_or_default();
         let ordered = std::mem::take(&mut self.barriers.ordering);
-        if error.is_none() {
+        if Edge::FactsOfFailedFlush.allows(error.is_none()) {
             self.policy.settled(ordered);
         }
         let result = error.or(self.failed()).map_or(Ok(()), Err);

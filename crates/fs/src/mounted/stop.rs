@@ -11,6 +11,7 @@ use super::pending::{Pending, Work};
 use super::personality::Personality;
 use super::{Mounted, Phase};
 use crate::system::FsCx;
+use seekless_engine::edge::Edge;
 
 /// The key of the unmount among calls that wait for durability; no parked call has it.
 const UNMOUNT: usize = usize::MAX;
@@ -88,7 +89,7 @@ impl<P: Personality> Mounted<P> {
         match phase {
             Phase::Running | Phase::Stopped => false,
             Phase::Ordering | Phase::Flushing | Phase::Writing => false,
-            Phase::Marking if self.core.raw_in_flight() > 0 => false,
+            Phase::Marking if Edge::UnmountRaw.blocks(self.core.raw_in_flight() > 0) => false,
             // The flush covers only what has completed before it.
             Phase::Marking => {
                 self.phase = Phase::Flushing;
@@ -115,9 +116,13 @@ impl<P: Personality> Mounted<P> {
                 }
                 true
             }
-            Phase::Storing if idle => {
+            Phase::Storing if idle && Edge::UnmountMark.stands() => {
                 self.phase = Phase::Writing;
                 self.core.settle(UNMOUNT, cx.below);
+                true
+            }
+            Phase::Storing if idle => {
+                self.phase = Phase::Written;
                 true
             }
             Phase::Draining | Phase::Storing => false,

@@ -13,6 +13,7 @@ use super::guard::{Guards, Keeps, Manifest};
 use super::{Policy, PolicyKind, Rule, Settle};
 use crate::core::page::{Mask, Page};
 use crate::tx::{BlockNo, Deferred, Field, Freed, Need, Role, Why};
+use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +114,7 @@ impl Ordered {
     fn forget(&mut self, contents: Vec<(Field, bool)>, forgotten: &mut Vec<Field>) {
         // An indirect block comes behind what it leads to, and is what waits for that.
         for (content, shown) in contents.into_iter().rev() {
-            let wanted = self.awaited || self.guards.is_needed(content);
+            let wanted = Edge::ForgetAwaited.blocks(self.awaited) || self.guards.is_needed(content);
             if !shown || !wanted || planted(PlantedBug::ContentForgottenEarly) {
                 self.guards.forget(content);
                 forgotten.push(content);

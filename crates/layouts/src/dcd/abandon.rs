@@ -9,6 +9,7 @@ use super::format::BOUND_BLOCKS;
 use super::rescue::{Kept, Rescue};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::layout::LayoutError;
 
 /// What an origin says of the log that it is bound to.
@@ -58,8 +59,8 @@ pub fn abandon(origin: &mut dyn Disk) -> Result<(), LayoutError> {
 pub fn restore(origin: &mut dyn Disk, first: &Data) -> Result<(), LayoutError> {
     assert_eq!(u64::from(first.blocks()), BOUND_BLOCKS, "the first blocks are 128 KiB");
     origin.write(1, first.slice(1, BOUND_BLOCKS as u32 - 1))?;
-    origin.flush()?;
+    origin.flush_for(Edge::RestoreRest)?;
     origin.write(0, first.slice(0, 1))?;
-    origin.flush()?;
+    origin.flush_for(Edge::RestoreEnd)?;
     Ok(())
 }

@@ -29,6 +29,7 @@ use crate::inplace::header_blocks;
 use crate::shared::PAST_UNREADABLE;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::layout::{
     CheckReport, Clock, FormatOptions, LayoutError, MountOptions, MountReport, RecoverySteps,
 };
@@ -98,7 +99,7 @@ pub fn attach(
     let first = origin.read(0, BOUND_BLOCKS as u32)?;
     of_log(log.write(beside(&superblock), first))?;
     of_log(superblock.write(log))?;
-    of_log(log.flush())?;
+    of_log(log.flush_for(Edge::AttachLogFirst))?;
     bind(origin, log, &superblock, 0)?;
     Ok(())
 }
@@ -118,13 +119,13 @@ fn bind(
     // Block 0 goes first, and everything else that looks like something only when it is durable:
     // until then the old block 0 could still be what counts.
     Binding::new(superblock, generation).write_at(origin, 0)?;
-    origin.flush()?;
+    origin.flush_for(Edge::BindFirst)?;
     let mut rest = binding.copy_with(&rescue, 1);
     first.iter().for_each(|first| rest.append(Rescue::hidden(first)));
     origin.write(1, rest)?;
-    origin.flush()?;
+    origin.flush_for(Edge::BindRest)?;
     origin.write(0, binding.copy_with(&rescue, 0))?;
-    origin.flush()?;
+    origin.flush_for(Edge::BindEnd)?;
     Ok((binding, rescue))
 }
 
@@ -386,7 +387,7 @@ fn join(
 ) -> Result<StaleMarkers, LayoutError> {
     let Pair { superblock, binding, marks, found, .. } = pair;
     if options.volatile {
-        origin.flush()?;
+        origin.flush_for(Edge::JoinFlush)?;
     }
     of_log(found.persist(log, options, steps))?;
     steps.begin("write log binding");
@@ -409,7 +410,7 @@ fn join(
         next.write(origin, &rescue)?;
         if let Some(first) = first {
             origin.write(2, Rescue::hidden(&first))?;
-            origin.flush()?;
+            origin.flush_for(Edge::BindEnd)?;
         }
         (next, rescue)
     };
@@ -449,7 +450,7 @@ pub fn detach(origin: &mut dyn Disk, log: &mut dyn Disk) -> Result<(), LayoutErr
     for at in [0, superblock.device_blocks - 1] {
         of_log(log.write(at, Data::zeros(1)))?;
     }
-    of_log(log.flush())?;
+    of_log(log.flush_for(Edge::DetachEnd))?;
     Ok(())
 }
 

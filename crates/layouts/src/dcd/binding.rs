@@ -9,6 +9,7 @@ use seekless_engine::checksum::crc32c;
 use seekless_engine::data::Data;
 use seekless_engine::data::sealed::CHECKED;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::superblock::{Superblock, SuperblockError, le32, le64};
@@ -171,9 +172,9 @@ impl Binding {
         let generation = |copy: Result<Binding, _>| copy.ok().map(|binding| binding.generation);
         let first = generation(Binding::copy(disk, 0)?);
         let second = generation(Binding::copy(disk, 1)?);
-        for at in if second > first { [0, 1] } else { [1, 0] } {
+        for at in if Edge::BindingOlderFirst.blocks(second > first) { [0, 1] } else { [1, 0] } {
             disk.write(at, self.copy_with(rescue, at))?;
-            disk.flush()?;
+            disk.flush_for(Edge::BindingCopies)?;
         }
         Ok(())
     }
@@ -207,9 +208,9 @@ impl Binding {
         let end = self.superblock.device_blocks - 1;
         let first = Binding::marks_of_log(disk, &self.superblock, 0);
         let last = Binding::marks_of_log(disk, &self.superblock, end);
-        for at in if last > first { [0, end] } else { [end, 0] } {
+        for at in if Edge::LogMarksOlderFirst.blocks(last > first) { [0, end] } else { [end, 0] } {
             self.write_at(disk, at)?;
-            disk.flush()?;
+            disk.flush_for(Edge::LogMarksCopies)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use super::{DIRECT, Dcd, Report};
 use seekless_engine::data::Data;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io, Op, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -92,7 +93,8 @@ impl Dcd {
         let buried = self.log.killed.is_empty()
             && self.log.graves.is_empty()
             && self.log.last_seq() <= self.log.durable;
-        let lasting = self.caching.report == Report::Logged && !(listed.is_empty() && buried);
+        let lasting = self.caching.report == Report::Logged
+            && Edge::DcdDirectLasting.blocks(!(listed.is_empty() && buried));
         let homes: SmallVec<[_; 2]> = self.homes(at, count).collect();
         for &block in &listed {
             let stamp = self.home_writes.done()[self.home_port(block.into())] + 1;

@@ -10,6 +10,7 @@ use super::{Dcd, attach, format, recover};
 use seekless_engine::checksum::Identity;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
 use seekless_engine::layout::{LayoutError, MountOptions, RecoverySteps};
 use seekless_engine::superblock::Superblock;
@@ -54,7 +55,7 @@ pub fn drain(
         progress(total - volume.log.dirty(), total);
     }
     blaming(port, append(disks[port], &mut volume.log, id, Vec::new(), true))?;
-    blaming(port, disks[port].flush())?;
+    blaming(port, disks[port].flush_for(Edge::DcdDrainFlush))?;
     volume.log.made_durable(volume.log.written);
     if let ([origin, log], Some(markers)) = (disks, &volume.markers) {
         attach::release(*origin, *log, &markers.log, markers.binding)?;
@@ -199,7 +200,7 @@ fn write_home(
         }
     }
     for (port, disk) in disks.iter_mut().enumerate() {
-        blaming(port, disk.flush())?;
+        blaming(port, disk.flush_for(Edge::DcdDrainHomes))?;
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use super::durability::Stamps;
 use super::{Dcd, FLUSH};
 use seekless_engine::clean_shutdown::CleanShutdown;
-use seekless_engine::io::{Done, Io};
+use seekless_engine::edge::Edge;
+use seekless_engine::io::Done;
 use seekless_engine::layer::{Cx, Port};
 
 /// What a flush in flight makes durable: all that was on the device when it was sent.
@@ -27,7 +28,7 @@ impl Dcd {
                 let mark = FlushInFlight { seq: self.log.written, homes };
                 debug_assert!(self.home_writes.durable()[port] <= mark.homes);
                 self.home_writes.flushing[port] = Some(mark);
-                self.send(port, Io::flush(FLUSH), cx);
+                self.send(port, Edge::DcdFlush.flush(FLUSH), cx);
             }
         }
     }
@@ -72,7 +73,14 @@ impl Dcd {
 
     /// A flush has been answered.
     pub(super) fn flush_done(&mut self, port: Port, done: Done, cx: &mut Cx<'_>) {
-        let Some(mark) = self.home_writes.flushing[port].take() else { return };
+        let Some(mut mark) = self.home_writes.flushing[port].take() else { return };
+        if Edge::DcdFlushCoversRecords.allows(mark.seq == self.log.written) {
+            mark.seq = self.log.written;
+        }
+        let homes = self.home_writes.done()[port];
+        if Edge::DcdFlushCoversHomes.allows(mark.homes == homes) {
+            mark.homes = homes;
+        }
         if let Err(error) = done.outcome {
             // Never tried again: what the device has dropped it may call clean the next time.
             self.fail_volume(error, cx);

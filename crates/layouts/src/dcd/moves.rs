@@ -14,6 +14,7 @@ use super::{Dcd, MOVE, attach};
 use seekless_engine::clean_shutdown::CleanShutdown;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io, Op, Outcome, Purpose};
 use seekless_engine::layer::{Cx, Port};
 use seekless_engine::layout::LayoutError;
@@ -110,7 +111,7 @@ impl Move {
             }
             Step::ShowRest => (ORIGIN, Io::write(MOVE, 1, self.first.slice(1, rest))),
             Step::Show => (ORIGIN, Io::write(MOVE, 0, self.first.slice(0, 1))),
-            Step::Flush(port) => (port, Io::flush(MOVE)),
+            Step::Flush(port) => (port, Edge::MoveFlush.flush(MOVE)),
             Step::Mark(at, first) => (LOG, Io::write(MOVE, at, marks(first))),
         };
         Some((port, io.for_purpose(Purpose::Destaging)))

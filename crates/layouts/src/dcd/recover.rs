@@ -25,6 +25,7 @@ use crate::shared::PAST_UNREADABLE;
 use seekless_engine::checksum::Identity;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::Expected;
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
@@ -72,7 +73,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         sums: areas.sums,
     };
     superblock.write(disk)?;
-    disk.flush()?;
+    disk.flush_for(Edge::DcdFormatFlush)?;
     Ok(())
 }
 
@@ -94,7 +95,7 @@ pub(super) fn write_first(
         before: Some(Vec::new()),
     };
     disk.write(areas.log_first, Data::block_of(first.encode(id)))?;
-    disk.flush()?;
+    disk.flush_for(Edge::DcdFirstRecordFlush)?;
     Ok(())
 }
 
@@ -126,8 +127,10 @@ fn scan(disk: &mut dyn Disk, areas: &Areas, id: Identity, steps: &mut RecoverySt
             continue;
         }
         steps.read(segment);
-        let own =
-            |header: &Header, offset: u32| header.place(areas) == place && header.offset == offset;
+        let own = |header: &Header, offset: u32| {
+            let is_there = header.place(areas) == place && header.offset == offset;
+            Edge::DcdHeaderPlace.allows(is_there)
+        };
         let is_whole = |offset: u32, block: &Piece| {
             let header = || Header::decode(&block.to_bytes(), id, areas);
             !looks_like_header(block) || header().is_some_and(|header| own(&header, offset))
@@ -170,7 +173,8 @@ impl Scan {
         self.durable = self.durable.max(header.durable);
         self.life = self.life.max(header.life);
         let known = self.records.get(&header.seq);
-        if known.is_none_or(|known| known.life < header.life) {
+        let later = known.is_none_or(|known| known.life < header.life);
+        if Edge::DcdLaterLife.allows(later) {
             self.records.insert(header.seq, header);
         }
     }
@@ -212,7 +216,7 @@ impl Scan {
         let mut life = u32::MAX;
         for seq in (self.records[&last].tail..=last).rev() {
             let Some(header) = self.records.get(&seq) else { return false };
-            if header.life > life {
+            if Edge::DcdLivesInOrder.blocks(header.life > life) {
                 return false;
             }
             life = header.life;
@@ -254,7 +258,8 @@ fn is_whole(
         return false;
     };
     sums.zip(data.each()).all(|((sum, escaped), piece)| {
-        is_sum_of(areas.sums, sum, &if escaped { escape(&piece) } else { piece })
+        let stored = if escaped { escape(&piece) } else { piece };
+        Edge::DcdWholeData.allows(is_sum_of(areas.sums, sum, &stored))
     })
 }
 
@@ -305,13 +310,13 @@ impl Recovered {
         steps.count(self.dropped.len() as u64, "blocks");
         if options.volatile || self.unsettled {
             // A server may have been killed between a write and the flush for it.
-            disk.flush()?;
+            disk.flush_for(Edge::DcdMountFlush)?;
         }
         for &addr in &self.dropped {
             disk.write(self.log.device_block(addr), Data::zeros(1))?;
         }
         if !self.dropped.is_empty() {
-            disk.flush()?;
+            disk.flush_for(Edge::DcdEraseFlush)?;
         }
         Ok(())
     }
@@ -366,11 +371,12 @@ pub(super) fn recover(
     }
     steps.count(counting.len() as u64, "records");
     counting.iter().for_each(|header| replay(&mut log, header));
-    (log.written, log.durable, log.life) = (last, last, scan.life + 1);
+    let life = scan.life + u32::from(Edge::DcdNewLife.stands());
+    (log.written, log.durable, log.life) = (last, last, life);
     log.listed = Some(end.blocks());
     let suspects = behind(&scan.unreadable, &log);
     if let Some(&addr) = suspects.first()
-        && !options.options.get(&PAST_UNREADABLE)
+        && Edge::DcdUnreadable.blocks(!options.options.get(&PAST_UNREADABLE))
     {
         return damaged(format!(
             "block {} of the log cannot be read, and the youngest writes may have been in it; \
@@ -385,6 +391,8 @@ pub(super) fn recover(
     let count = (dropped.len() as u64).max(u64::from(!torn.is_empty()));
     steps.found(path, last.saturating_sub(scan.durable), count);
     let headers = dropped.into_iter().map(|header| first_addr(header, &areas) - 1);
+    let headers = headers.filter(|_| Edge::DcdDroppedErased.stands());
+    let torn = torn.into_iter().filter(|_| Edge::DcdTornErased.stands());
     let dropped = headers.chain(suspects).chain(torn).collect();
     Ok(Recovered { log, dropped, unsettled: last > scan.durable })
 }

@@ -10,7 +10,8 @@ use super::Mapped;
 use super::freemap::FreeMap;
 use super::punch::Punching;
 use super::read::Reads;
-use seekless_engine::io::{Breakdown, Done, Io, IoError, Tag};
+use seekless_engine::edge::Edge;
+use seekless_engine::io::{Breakdown, Done, IoError, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::{RequestNr, RequestTable};
@@ -333,12 +334,14 @@ impl<E: Mapped> Commits<E> {
         debug_assert!(self.flush.is_none(), "one flush at a time");
         debug_assert!(self.volatile, "only a volatile cache is flushed");
         self.flush = Some(self.history.committed);
-        cx.send(0, Io::flush(self.flush_tag));
+        cx.send(0, Edge::CommitFlush.flush(self.flush_tag));
     }
 
     /// The device has flushed.
     pub fn flush_done(&mut self, done: Done, requests: &mut RequestTable, cx: &mut Cx<'_>) {
-        let covered = self.flush.take().unwrap_or(self.history.durable);
+        let began = self.flush.take().unwrap_or(self.history.durable);
+        let late = Edge::FlushCoversCommitted.allows(self.history.committed == began);
+        let covered = if late { self.history.committed } else { began };
         requests.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(covered, requests, cx),
@@ -367,7 +370,9 @@ impl<E: Mapped> Commits<E> {
     pub fn wait(&self, request: RequestNr, requests: &mut RequestTable, cx: &mut Cx<'_>) {
         let history = &self.history;
         let needs = if self.has_changes() { history.next } else { history.last };
-        let durable = needs <= history.durable || self.is_serial() || requests.is_read_only();
+        let durable = Edge::WaiterNeedsCommit.allows(needs <= history.durable)
+            || self.is_serial()
+            || requests.is_read_only();
         if durable {
             requests.part_done(request, cx);
         } else if let Some(error) =
@@ -457,6 +462,7 @@ impl<E: Mapped> Commits<E> {
         let history = &mut self.history;
         while let Some((commit, _)) = history.superseded.front() {
             let read = reads.oldest().is_some_and(|epoch| epoch <= *commit);
+            let read = Edge::ReadHoldsPlaces.blocks(read);
             let early = planted(PlantedBug::FreeBeforeCommit);
             if (*commit > settled && !early) || read {
                 break;

@@ -5,6 +5,7 @@ use super::commit::Commits;
 use super::freemap::FreeMap;
 use crate::punch::Puncher;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io, Purpose, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -46,8 +47,9 @@ impl Units {
 
     fn all_free(self, unit: u32, free: &FreeMap) -> bool {
         let mut blocks = self.blocks(unit);
-        !blocks.is_empty()
-            && blocks.all(|at| free.is_free(BlockNr::from(at)) || free.is_free_by_name(at))
+        let is_free = |at| free.is_free(BlockNr::from(at)) || free.is_free_by_name(at);
+        // Cut, it looks at the first block only.
+        blocks.next().is_some_and(is_free) && Edge::PunchedUnitFree.allows(blocks.all(is_free))
     }
 }
 
@@ -137,9 +139,13 @@ impl Punching {
             }
         }
         for run in runs {
-            run.clone().for_each(|place| free.take(place));
+            if Edge::HeldWhilePunched.stands() {
+                run.clone().for_each(|place| free.take(place));
+            }
             self.send(run.clone(), cx);
-            self.held.push(run);
+            if Edge::HeldWhilePunched.stands() {
+                self.held.push(run);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use super::format::{Position, Record};
 use super::map::MetaBlock;
 use super::{FLUSH_RECORD, Lfs, RECORD};
 use seekless_engine::data::Data;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io, Purpose, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -210,7 +211,7 @@ impl Lfs {
         }
         if self.volatile {
             self.checkpoint.phase = Phase::Flush;
-            cx.send(0, Io::flush(FLUSH_RECORD).for_purpose(Purpose::Map));
+            cx.send(0, Edge::LfsCheckpointFlush.flush(FLUSH_RECORD).for_purpose(Purpose::Map));
         } else {
             self.checkpoint_done(cx.now);
         }

@@ -2,7 +2,8 @@
 
 use super::checkpoint::Phase;
 use super::{FLUSH, Lfs, UNVERIFIED_LIMIT};
-use seekless_engine::io::{Done, Io};
+use seekless_engine::edge::Edge;
+use seekless_engine::io::Done;
 use seekless_engine::layer::Cx;
 
 /// How far the log has come.
@@ -38,7 +39,11 @@ impl Lfs {
 
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
-        let Some(reached) = self.log.flush.take() else { return };
+        let Some(mut reached) = self.log.flush.take() else { return };
+        let completed = self.log.completed;
+        if Edge::LfsFlushCoversCompleted.allows(reached.commit == completed.commit) {
+            reached = completed;
+        }
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.flush_ns += done.spent.total_ns();
         }
@@ -56,7 +61,8 @@ impl Lfs {
         }
         let nothing = !self.pool.has_changes() && !self.touched;
         let needs = if nothing { self.log.open - 1 } else { self.log.open };
-        let durable = needs <= self.log.durable() || self.requests.is_read_only();
+        let durable = Edge::LfsWaiterNeedsCommit.allows(needs <= self.log.durable())
+            || self.requests.is_read_only();
         if durable {
             self.requests.part_done(request, cx);
         } else if let Some(error) = self.requests.failed() {
@@ -107,6 +113,6 @@ impl Lfs {
     pub(super) fn begin_flush(&mut self, cx: &mut Cx<'_>) {
         debug_assert!(self.log.durable() < self.log.open, "the open commit is not durable");
         self.log.flush = Some(self.log.completed);
-        cx.send(0, Io::flush(FLUSH));
+        cx.send(0, Edge::LfsFlush.flush(FLUSH));
     }
 }

@@ -11,6 +11,7 @@ use super::format::{Entry, Mark};
 use super::segments::{SegmentNr, State};
 use super::{Lfs, OVERWRITE, pool};
 use seekless_engine::data::{Data, Piece};
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Breakdown, Done, Io, Tag};
 use seekless_engine::layer::Cx;
 use seekless_engine::units::{BlockNr, Time};
@@ -62,14 +63,15 @@ impl Lfs {
     /// True if a block that lies there may be overwritten there.
     pub(super) fn may_overwrite(&self, entry: Entry) -> bool {
         let mark = entry.mark();
-        if !mark.unchecked || mark.escaped || pool::is_buffered(entry.place()) {
+        let marked = Edge::LfsOverwriteMark.allows(mark.unchecked);
+        if !marked || mark.escaped || pool::is_buffered(entry.place()) {
             return false;
         }
         let segment = self.segments.of(entry.place());
         let one = self.segments.get(segment);
         matches!(one.state, State::Open | State::Closed)
-            && one.checked <= self.checkpoint.start()
-            && one.settles <= self.checkpoint.number()
+            && Edge::LfsOverwriteChecked.allows(one.checked <= self.checkpoint.start())
+            && Edge::LfsOverwriteSettled.allows(one.settles <= self.checkpoint.number())
             && !self.cleaner.is_at(segment)
     }
 

@@ -25,6 +25,7 @@ use crate::shared::SEGMENT;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Expected, IoError};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
@@ -79,7 +80,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     };
     write_record(disk, &geometry, options.identity(), &record)?;
     superblock.write(disk)?;
-    disk.flush()?;
+    disk.flush_for(Edge::LfsFormatFlush)?;
     Ok(())
 }
 
@@ -203,8 +204,10 @@ impl Recovery<'_> {
                 };
                 let record = Record::decode(self.id, &data.to_bytes(), roots);
                 let record = record.filter(|record| record.number % 2 == slot);
-                let newer =
-                    |one: &Record| newest.as_ref().is_none_or(|old| old.number < one.number);
+                let newer = |one: &Record| {
+                    let newer = newest.as_ref().is_none_or(|old| old.number < one.number);
+                    Edge::LfsRecordNewer.allows(newer)
+                };
                 newest = record.filter(newer).or(newest);
             }
             if unreadable == 2 {
@@ -232,7 +235,7 @@ impl Recovery<'_> {
         self.steps.read(1);
         let (at, expected) = (BlockNr::from(entry.place()), entry.expected(self.sums));
         let block = self.disk.read_expecting(at, expected).map_err(lost)?.block(0);
-        if !self.sums.has(&block, entry.checksum()) {
+        if !Edge::LfsMapSum.allows(self.sums.has(&block, entry.checksum())) {
             return Err(lost(IoError::Checksum { block: BlockNr::from(entry.place()) }));
         }
         Ok(block.to_bytes().chunks_exact(8).map(Entry::decode).collect())
@@ -277,8 +280,8 @@ impl Recovery<'_> {
             }
             let follows = |claims: &Claims| {
                 claims.sequence == position.sequence + 1
-                    && claims.link == position.link
-                    && (mount..=record.mounts).contains(&claims.mount)
+                    && Edge::LfsPartFollows.allows(claims.link == position.link)
+                    && Edge::LfsPartMount.allows((mount..=record.mounts).contains(&claims.mount))
             };
             let id = self.id;
             let is_whole = |_, block: &Piece| summary(id, place, block, follows).is_some();
@@ -292,7 +295,8 @@ impl Recovery<'_> {
             // Where a crash was followed by another, what was not taken after the first one may
             // lie beside what was written since.
             let younger = next.as_ref().is_none_or(|one| one.summary.mount < summary.mount);
-            if younger && self.is_sound(place, &summary) {
+            let counts = Edge::LfsLaterMount.allows(younger);
+            if counts && Edge::LfsSoundPart.allows(self.is_sound(place, &summary)) {
                 next = Some(Found { place, summary, link });
             }
         }
@@ -330,13 +334,14 @@ impl Recovery<'_> {
             durable = durable.max(summary.durable);
             position = Position { sequence: summary.sequence, link: *link, ways: summary.ways };
             mount = summary.mount;
-            if position.sequence == judged.sequence && *link != judged.link {
+            let other = position.sequence == judged.sequence && *link != judged.link;
+            if Edge::LfsJudgedLink.blocks(other) {
                 break;
             }
             parts.push(found);
         }
         let followed = parts.last().map_or(record.start.sequence, |one| one.summary.sequence);
-        if followed < judged.sequence {
+        if Edge::LfsJudgedFound.blocks(followed < judged.sequence) {
             return damaged(format!(
                 "part {} of the log is unreadable, though a mount has found it",
                 followed + 1
@@ -377,7 +382,7 @@ impl Recovery<'_> {
         debug_assert_eq!(expected.len() as u32, found.summary.blocks(), "a sum for each block");
         let blocks = self.read_each(BlockNr::from(found.place) + 1, &expected);
         let has = |(block, sum): (Option<Piece>, u32)| {
-            block.is_none_or(|block| self.sums.has(&block, sum))
+            block.is_none_or(|block| Edge::LfsPartData.allows(self.sums.has(&block, sum)))
         };
         blocks.into_iter().zip(sums).all(has) && self.has_plugs(&found.summary)
     }
@@ -387,7 +392,8 @@ impl Recovery<'_> {
         summary.items.iter().all(|item| {
             let Item::Plug { checksum, place, .. } = *item else { return true };
             let found = self.read_each(BlockNr::from(place), &[Some(checksum)]);
-            found.iter().flatten().all(|block| self.sums.has(block, checksum))
+            let has = |block| Edge::LfsPlugData.allows(self.sums.has(block, checksum));
+            found.iter().flatten().all(has)
         })
     }
 
@@ -477,7 +483,7 @@ impl Recovery<'_> {
             let record = Record { number, mounts, clean: false, judged, ..record.clone() };
             write_record(self.disk, &self.geometry, self.id, &record)?;
         }
-        self.disk.flush()?;
+        self.disk.flush_for(Edge::LfsMountEnd)?;
         Ok(())
     }
 }

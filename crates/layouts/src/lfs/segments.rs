@@ -9,6 +9,7 @@
 use super::format::Geometry;
 use super::words::Words;
 use crate::bits::Bits;
+use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::Time;
 
@@ -314,7 +315,7 @@ impl Segments {
             let one = self.get(segment);
             let committed = one.emptied <= durable || planted(PlantedBug::FreeBeforeCommit);
             let passed = one.written <= start || planted(PlantedBug::FreeBeforeCheckpoint);
-            let keep = !committed || !passed || one.busy > 0;
+            let keep = !committed || !passed || Edge::LfsBusySegment.blocks(one.busy > 0);
             if !keep {
                 let one = self.get_mut(segment);
                 (one.state, one.owners) = (State::Free, Words::default());
@@ -350,7 +351,7 @@ impl Segments {
         self.free = Bits::none(self.count);
         for segment in 0..self.count {
             let one = self.get(segment);
-            if one.live == 0 && one.written <= start {
+            if one.live == 0 && Edge::LfsFreeAtMount.allows(one.written <= start) {
                 self.free.insert(segment);
             } else {
                 self.close(segment);

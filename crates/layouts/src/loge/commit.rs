@@ -12,6 +12,7 @@ use super::{Loge, META, RECORD};
 use crate::eager::commit::Batch;
 use bytes::Bytes;
 use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, IoError, Label};
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::Work;
@@ -24,8 +25,9 @@ impl Loge {
     /// follows a record of a volume at rest comes with another record, for which that must be
     /// durable.
     pub(super) fn may_commit(&self) -> bool {
-        let tombs = !self.trims.is_dirty() || self.last_with_trims <= self.commits.durable();
-        tombs && (!self.at_rest || self.last_record_is_durable())
+        let tombs = !self.trims.is_dirty()
+            || Edge::LogeTrimsDurable.allows(self.last_with_trims <= self.commits.durable());
+        tombs && Edge::LogeRestDurable.allows(!self.at_rest || self.last_record_is_durable())
     }
 
     /// True on devices where a record says that the volume is at rest.
@@ -122,7 +124,7 @@ impl Loge {
             self.begin_commit(Batch::default(), Commands::default(), cx);
             // A commit without commands is complete at once.
             self.advance_shutdown(cx);
-        } else if !self.commits.is_durable() {
+        } else if Edge::LogeCleanLast.blocks(!self.commits.is_durable()) {
             self.commits.begin_flush(cx);
         } else {
             let record = Record { clean: true, ..self.record_at_rest() };
@@ -162,7 +164,7 @@ impl Loge {
         if !self.witness.is_due(lacks, &self.requests, cx.now) || busy {
             return;
         }
-        if !self.commits.is_durable() {
+        if Edge::LogeRestLast.blocks(!self.commits.is_durable()) {
             return self.commits.begin_flush(cx);
         }
         self.at_rest = true;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use seekless_engine::checksum::{Identity, crc32c, crc32c_append};
 use seekless_engine::data::SectorBytes;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::Label as LabelBytes;
 use seekless_engine::superblock::{le32, le64};
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
@@ -308,7 +309,8 @@ impl Record {
     /// Reads a record; `None` if it is absent, damaged or another volume's.
     pub fn decode(id: Identity, block: &[u8]) -> Option<Record> {
         let ours = block[0..8] == RECORD_MAGIC && block[8..24] == id.to_le_bytes();
-        if !ours || id.sum(&block[..RECORD_CRC_AT]) != le32(block, RECORD_CRC_AT) {
+        let whole = ours && id.sum(&block[..RECORD_CRC_AT]) == le32(block, RECORD_CRC_AT);
+        if !ours || !Edge::LogeRecordSum.allows(whole) {
             return None;
         }
         let record = Record {

@@ -15,6 +15,7 @@ use super::write::{Commands, Transaction};
 use super::{Loge, table};
 use crate::eager::Mapped;
 use seekless_engine::data::{Body, Piece};
+use seekless_engine::edge::Edge;
 use seekless_engine::io::Label;
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -106,7 +107,7 @@ impl Loge {
     /// True if the last record is durable, so that another one may be written: a crash tears one of
     /// the two at most.
     pub(super) fn last_record_is_durable(&self) -> bool {
-        self.descriptors.recorded_with <= self.commits.durable()
+        Edge::LogeRecordsApart.allows(self.descriptors.recorded_with <= self.commits.durable())
     }
 
     /// True if a record would free descriptors, and may be written.
@@ -140,7 +141,7 @@ impl Loge {
         let (at, block) = self.next_record(record);
         commands.push_map(at as u32, Piece::block(Body::Bytes(block)), Label::default());
         while let Some(&(stamp, place)) = self.descriptors.kept.front()
-            && stamp <= durable
+            && Edge::LogeDescriptorNoted.allows(stamp <= durable)
         {
             self.commits.supersede(place);
             self.descriptors.kept.pop_front();

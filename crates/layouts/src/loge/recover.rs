@@ -20,6 +20,7 @@ use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece, SectorBytes};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Expected, Label as LabelBytes};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
@@ -82,7 +83,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     for at in RECORDS {
         disk.write(at, Data::zeros(1))?;
     }
-    disk.flush()?;
+    disk.flush_for(Edge::LogeFormatCleared)?;
     let record = Record { clean: true, at_rest: true, ..Record::default() };
     disk.write(RECORDS[0], Data::bytes(record.encode(options.identity())))?;
     let superblock = Superblock {
@@ -100,7 +101,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
         sums: Sums::NEWEST,
     };
     superblock.write(disk)?;
-    disk.flush()?;
+    disk.flush_for(Edge::LogeFormatFlush)?;
     Ok(())
 }
 
@@ -256,7 +257,10 @@ impl Scan<'_> {
             let is_whole = |_, block: &Piece| Record::decode(id, &block.to_bytes()).is_some();
             let Ok(data) = self.disk.read_whole(at, 1, &is_whole) else { continue };
             let record = Record::decode(id, &data.to_bytes());
-            let newer = |record: &Record| found.is_none_or(|best| record.number > best.number);
+            let newer = |record: &Record| {
+                let younger = found.is_none_or(|best| record.number > best.number);
+                Edge::LogeRecordYounger.allows(younger)
+            };
             if let Some(record) = record.filter(newer) {
                 found = Some(record);
                 let rests = record.clean || record.at_rest;
@@ -486,7 +490,7 @@ impl Scan<'_> {
             return true;
         }
         let mut blocks = found.blocks.iter().flat_map(|&(at, count)| at..at + u64::from(count));
-        !found.forged
+        !Edge::LogeForged.blocks(found.forged)
             && !found.blocks.is_empty()
             && blocks.all(|block| {
                 self.newest[block as usize] > stamp
@@ -504,7 +508,7 @@ impl Scan<'_> {
         self.steps.read(1);
         let sums = self.superblock.sums;
         let Ok(data) = self.disk.read_expecting(place, Expected::one(sums, sum)) else { return };
-        if !sums.has(&data.block(0), sum) {
+        if !Edge::LogeDescriptorSum.allows(sums.has(&data.block(0), sum)) {
             return;
         }
         let blocks = self.areas.blocks;
@@ -519,7 +523,7 @@ impl Scan<'_> {
         self.steps.read(1);
         let sums = self.superblock.sums;
         match self.disk.read_expecting(place, Expected::one(sums, sum)) {
-            Ok(data) => sums.is_of(&data.block(0), sum),
+            Ok(data) => Edge::LogeDataSum.allows(sums.is_of(&data.block(0), sum)),
             Err(_) => false,
         }
     }
@@ -542,7 +546,8 @@ impl Scan<'_> {
             volume.table.learn_owners(self.areas.device_blocks);
         }
         // What did not survive may have used the stamps that follow.
-        let gap = if self.record.clean { 0 } else { LIFE_STAMPS };
+        let crashed = Edge::LogeStampGap.blocks(!self.record.clean);
+        let gap = if crashed { LIFE_STAMPS } else { 0 };
         volume.next_stamp = self.greatest + 1 + gap;
         volume.commits.restore(0, 1, self.greatest);
     }
@@ -551,7 +556,7 @@ impl Scan<'_> {
     /// is erased before a record says that everything is durable.
     fn write_back(&mut self) -> Result<(), LayoutError> {
         self.steps.begin("flush device");
-        self.disk.flush()?;
+        self.disk.flush_for(Edge::LogeMountFlush)?;
         if planted(PlantedBug::StaleTailAccepted) {
             return Ok(());
         }
@@ -569,14 +574,14 @@ impl Scan<'_> {
         for (block, sectors) in self.volume.trims.take_dirty() {
             self.disk.write(TRIMS_START + block, Data::block_of(Body::Sectors(sectors)))?;
         }
-        self.disk.flush()?;
+        self.disk.flush_for(Edge::LogeErasedFlush)?;
         self.steps.begin("write record of this mount");
         let record = self.volume.record_at_rest();
         self.volume.at_rest = self.volume.may_rest();
         let record = Record { at_rest: self.volume.at_rest, ..record };
         let (at, record) = self.volume.next_record(record);
         self.disk.write(at, Data::bytes(record))?;
-        self.disk.flush()?;
+        self.disk.flush_for(Edge::LogeRecordFlush)?;
         Ok(())
     }
 

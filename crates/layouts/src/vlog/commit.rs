@@ -8,6 +8,7 @@ use super::{MAP, RESERVE, TAIL, Vlog};
 use crate::eager::SHORT_RUN;
 use crate::eager::commit::Batch;
 use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::Work;
@@ -180,9 +181,9 @@ impl Vlog {
         }
         if !self.dirty.is_empty() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
-        } else if !self.commits.is_durable() {
+        } else if Edge::VlogTailLast.blocks(!self.commits.is_durable()) {
             self.commits.begin_flush(cx);
-        } else if self.commits.noted() < self.last_with_changes {
+        } else if Edge::VlogWitnessLast.blocks(self.commits.noted() < self.last_with_changes) {
             self.begin_commit(Batch::default(), Commands::default(), cx);
         } else {
             let tail = Data::bytes(self.tail().encode(self.id));

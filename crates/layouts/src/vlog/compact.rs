@@ -18,6 +18,7 @@ use crate::eager::place::Plan;
 use crate::eager::read::verify;
 use seekless_engine::arm::Track;
 use seekless_engine::data::Data;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io, Purpose};
 use seekless_engine::layer::Cx;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -365,7 +366,7 @@ impl Vlog {
         self.avoid = (!early).then_some(victim);
         for &Move { at, entry } in moves {
             let block = data.slice(entry.place() - first, 1);
-            let moved_since = self.map.get(at) != entry;
+            let moved_since = Edge::VlogMovedSince.blocks(self.map.get(at) != entry);
             // Damage stays where it is and is reported to the client that reads it.
             if moved_since || verify(self.sums, &[entry], block.clone(), at).is_err() {
                 continue;

@@ -4,6 +4,7 @@ use crate::eager::Mapped;
 use bytes::Bytes;
 use seekless_engine::checksum::{Identity, are_zeros, mix};
 use seekless_engine::data::Piece;
+use seekless_engine::edge::Edge;
 use seekless_engine::superblock::{le32, le64};
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use smallvec::SmallVec;
@@ -173,18 +174,18 @@ pub fn seal_map(id: Identity, place: u32, header: &Header, out: &mut [u8]) {
 /// its first byte inverted ("escaped"), so that a scan can never take it for a map block: a copy
 /// of the image kept on the volume itself would otherwise corrupt it after a crash.
 pub fn looks_like_map(id: Identity, block: &[u8]) -> bool {
-    block[0..8] == MAP_MAGIC && block[8..24] == id.to_le_bytes()
+    block[0..8] == MAP_MAGIC && Edge::VlogMapOwner.allows(block[8..24] == id.to_le_bytes())
 }
 
 /// Reads the header of a map block that lies at `place`; `None` if it is not a whole map block of
 /// this volume written for that place.
 pub fn decode_header(id: Identity, place: u32, block: &[u8]) -> Option<Header> {
-    if !looks_like_map(id, block) || le32(block, 76) != place {
+    if !looks_like_map(id, block) || !Edge::VlogMapPlace.allows(le32(block, 76) == place) {
         return None;
     }
-    if id.sum(&block[..MAP_CRC_AT]) != le32(block, MAP_CRC_AT)
-        || id.sum(&block[ENTRIES_AT..]) != le32(block, ENTRIES_CRC_AT)
-    {
+    let header = id.sum(&block[..MAP_CRC_AT]) == le32(block, MAP_CRC_AT);
+    let entries = || id.sum(&block[ENTRIES_AT..]) == le32(block, ENTRIES_CRC_AT);
+    if !Edge::VlogMapSum.allows(header) || !Edge::VlogEntriesSum.allows(entries()) {
         return None;
     }
     let pointers = le32(block, 80) as usize;
@@ -258,7 +259,8 @@ impl Tail {
     /// Reads the record; `None` if it is absent, damaged or another volume's.
     pub fn decode(id: Identity, block: &[u8]) -> Option<Tail> {
         let ours = block[0..8] == TAIL_MAGIC && block[8..24] == id.to_le_bytes();
-        if !ours || id.sum(&block[..TAIL_CRC_AT]) != le32(block, TAIL_CRC_AT) {
+        let whole = ours && id.sum(&block[..TAIL_CRC_AT]) == le32(block, TAIL_CRC_AT);
+        if !ours || !Edge::VlogTailSum.allows(whole) {
             return None;
         }
         Some(Tail {

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use seekless_engine::checksum::Sums;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Expected, IoError};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
@@ -43,7 +44,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     let tail = Tail { root, next_sequence: 1, commit: 0, digest: 0, live: 0 };
     disk.write(TAIL_BLOCK, Data::bytes(tail.encode(options.identity())))?;
     superblock.write(disk)?;
-    disk.flush()?;
+    disk.flush_for(Edge::VlogFormatFlush)?;
     Ok(())
 }
 
@@ -205,8 +206,11 @@ impl Recovery<'_> {
                 continue;
             }
             let Some((found, _)) = self.read_map(place) else { continue };
-            if found.header.sequence != sequence || !seen_slices.insert(found.header.slice) {
-                continue; // The pointer is dead, or an older version.
+            // The pointer is dead, or an older version.
+            if !Edge::VlogPointerSequence.allows(found.header.sequence == sequence)
+                || !Edge::VlogNewestFirst.allows(seen_slices.insert(found.header.slice))
+            {
+                continue;
             }
             digest ^= live_mark(found.header.slice, sequence);
             for pointer in &found.header.pointers {
@@ -222,7 +226,9 @@ impl Recovery<'_> {
             && tail.next_sequence < NUMBER_LIMIT
             && live.iter().all(|found: &Found| found.header.commit <= tail.commit)
             && tail.commit < NUMBER_LIMIT;
-        if live.len() as u32 != tail.live || digest != tail.digest || !fresh {
+        let same = Edge::VlogTailLive.allows(live.len() as u32 == tail.live)
+            && Edge::VlogTailDigest.allows(digest == tail.digest);
+        if !same || !Edge::VlogTailFresh.allows(fresh) {
             return Ok(None);
         }
         Ok(Some(Recovered {
@@ -278,7 +284,9 @@ impl Recovery<'_> {
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
                 match header(&self.superblock, place, block) {
                     Some(header) => all.push(Found { place, header }),
-                    None if looks_like_map(self.superblock.identity(), block) => {
+                    None if Edge::VlogTornData
+                        .blocks(looks_like_map(self.superblock.identity(), block)) =>
+                    {
                         self.torn.push(place)
                     }
                     None => {}
@@ -319,6 +327,9 @@ impl Recovery<'_> {
         for (&commit, members) in later.iter().rev() {
             following.entry(members[0].header.previous).or_default().push(commit);
         }
+        if !Edge::VlogOfTwoYounger.stands() {
+            following.values_mut().for_each(|commits| commits.reverse());
+        }
         while let Some(candidates) = following.get(&recovered.last)
             && let Some(&commit) = candidates.iter().find(|commit| self.holds(&later[commit]))
         {
@@ -328,11 +339,13 @@ impl Recovery<'_> {
         recovered.accepted = accepted.len() as u64;
         recovered.dropped = later.len() as u64 - recovered.accepted;
         self.steps.count(later.len() as u64, "commits");
-        recovered.next_commit = all.iter().map(|f| f.header.commit).max().unwrap_or(0) + 1;
-        recovered.next_sequence = all.iter().map(|f| f.header.sequence).max().unwrap_or(0) + 1;
         let holds = |found: &Found| {
             found.header.commit <= durable || accepted.contains(&found.header.commit)
         };
+        let used = |found: &&Found| Edge::VlogNumbersOfDropped.stands() || holds(found);
+        let used = || all.iter().filter(used);
+        recovered.next_commit = used().map(|f| f.header.commit).max().unwrap_or(0) + 1;
+        recovered.next_sequence = used().map(|f| f.header.sequence).max().unwrap_or(0) + 1;
         recovered.live = newest(all.iter().filter(|found| holds(found)));
         recovered.doomed = all.iter().filter(|found| !holds(found)).map(|f| f.place).collect();
         let last = all.iter().find(|found| found.header.commit == recovered.last);
@@ -351,7 +364,8 @@ impl Recovery<'_> {
             let same = header.members == first.members && header.previous == first.previous;
             // Of one that was refused there may be two copies: see `refused.rs`.
             let other = indices.insert(header.index, header.sequence);
-            if !same || other.is_some_and(|other| other != header.sequence) {
+            let differs = other.is_some_and(|other| other != header.sequence);
+            if !Edge::VlogOneCommit.allows(same && !differs) {
                 return false;
             }
         }
@@ -377,7 +391,7 @@ impl Recovery<'_> {
         self.steps.read(1);
         let (sums, sum) = (self.superblock.sums, entry.checksum());
         match self.disk.read_expecting(u64::from(entry.place()), Expected::one(sums, sum)) {
-            Ok(data) => sums.has(&data.block(0), sum),
+            Ok(data) => Edge::VlogDataSum.allows(sums.has(&data.block(0), sum)),
             // A power cut leaves blocks torn, not unreadable: reading it is an error later.
             Err(_) => true,
         }
@@ -398,7 +412,8 @@ impl Recovery<'_> {
             );
         }
         self.unreadable.retain(|&place| volume.free.is_free(u64::from(place)));
-        let Some(first) = self.unreadable.first() else { return Ok(()) };
+        let unreadable = self.unreadable.first().filter(|_| Edge::VlogUnreadable.stands());
+        let Some(first) = unreadable else { return Ok(()) };
         if !options.options.get(&PAST_UNREADABLE) {
             let more = match self.unreadable.len() - 1 {
                 0 => String::new(),
@@ -543,11 +558,13 @@ impl Recovery<'_> {
             // witness that something before it is durable, until the marker is.
             let torn = std::mem::take(&mut self.torn);
             self.steps.begin("erase torn map blocks");
-            self.erase(volume, &torn)?;
+            if Edge::VlogTornErased.stands() {
+                self.erase(volume, &torn)?;
+            }
             if let Some(root) = volume.tree.root().filter(|_| !found.marked) {
                 self.steps.begin("write recovery marker");
                 self.write_marker(volume, found, root)?;
-                self.disk.flush()?;
+                self.disk.flush_for(Edge::VlogMarkerFlush)?;
             }
             self.steps.begin("erase dropped map blocks");
             self.erase(volume, &found.doomed)?;
@@ -555,7 +572,7 @@ impl Recovery<'_> {
         if !planted(PlantedBug::StaleTailAccepted) {
             self.steps.begin("clear tail record");
             self.disk.write(TAIL_BLOCK, Data::zeros(1))?;
-            self.disk.flush()?;
+            self.disk.flush_for(Edge::VlogTailCleared)?;
         }
         Ok(())
     }
@@ -568,7 +585,7 @@ impl Recovery<'_> {
             self.disk.write(u64::from(place), Data::zeros(1))?;
         }
         if !places.is_empty() {
-            self.disk.flush()?;
+            self.disk.flush_for(Edge::VlogEraseFlush)?;
         }
         Ok(())
     }
@@ -582,7 +599,8 @@ impl Recovery<'_> {
         let end = self.superblock.device_blocks - 1;
         let mut candidates = (POOL_START..end).map(|place| place as u32);
         let place = candidates.find(|&place| {
-            volume.free.is_free(u64::from(place)) && found.keep.binary_search(&place).is_err()
+            volume.free.is_free(u64::from(place))
+                && Edge::VlogKeptForAnother.allows(found.keep.binary_search(&place).is_err())
         });
         let Some(place) = place else {
             return damaged("no free block is left to record the recovery");

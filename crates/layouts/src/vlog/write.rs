@@ -9,6 +9,7 @@ use crate::eager::read::{Entries, invert_first};
 use crate::eager::writes::{Answered, Writing};
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use seekless_engine::data::{Body, Data, Piece, is_zero};
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::{RequestNr, Work};
@@ -137,6 +138,7 @@ impl Vlog {
             Body::Sectors(sectors) => looks_like_map(self.id, &*sectors[0]),
             Body::Lazy(_) | Body::Parity(_) => looks_like_map(self.id, &block.to_bytes()),
         };
+        let hides = Edge::VlogEscaped.blocks(hides);
         if hides { (invert_first(&block), true) } else { (block, false) }
     }
 

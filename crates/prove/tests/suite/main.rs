@@ -4,6 +4,7 @@
 mod hunters;
 
 mod contract;
+mod edges;
 mod files;
 mod own_subject;
 mod planted_bugs;

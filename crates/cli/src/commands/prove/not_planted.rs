@@ -18,6 +18,11 @@ impl Plant {
         None
     }
 
+    /// None.
+    pub fn reached(self) -> Option<bool> {
+        None
+    }
+
     /// Calls `run`.
     pub fn with<R>(self, run: impl FnOnce() -> R) -> R {
         run()

@@ -1,14 +1,26 @@
-//! Bugs that are planted to see the prover find them.
+//! Bugs that are planted, and edges that are cut, to see the prover find them.
 
+use seekless_engine::edge::{Edge, with_cut};
 use seekless_engine::planted::{PlantedBug, with_bug};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Some run has come to the edge that is cut.
+static REACHED: AtomicBool = AtomicBool::new(false);
 
 /// A bug that can be planted.
-pub type Planted = PlantedBug;
+#[derive(Clone, Copy, Debug)]
+pub enum Planted {
+    /// Wrong logic.
+    Bug(PlantedBug),
+    /// Something left out.
+    Edge(Edge),
+}
 
-/// The bug that has this name.
+/// The bug or edge that has this name.
 pub fn parse(name: &str) -> Result<Planted, String> {
-    let unknown = || format!("known are {:?}", PlantedBug::ALL);
-    PlantedBug::named(name).ok_or_else(unknown)
+    let bug = PlantedBug::named(name).map(Planted::Bug);
+    let unknown = || format!("known are {:?} and {:?}", PlantedBug::ALL, Edge::ALL);
+    bug.or_else(|| Edge::named(name).map(Planted::Edge)).ok_or_else(unknown)
 }
 
 /// The bug that a command plants, if any.
@@ -29,11 +41,28 @@ impl Plant {
 
     /// Its name.
     pub fn name(self) -> Option<String> {
-        self.0.map(|bug| format!("{bug:?}"))
+        self.0.map(|planted| match planted {
+            Planted::Bug(bug) => format!("{bug:?}"),
+            Planted::Edge(edge) => format!("{edge:?}"),
+        })
+    }
+
+    /// Whether what ran has come to the edge that is cut, if one is.
+    pub fn reached(self) -> Option<bool> {
+        let is_edge = matches!(self.0, Some(Planted::Edge(_)));
+        is_edge.then(|| REACHED.load(Ordering::Relaxed))
     }
 
     /// Calls `run` with the bug planted in this thread.
     pub fn with<R>(self, run: impl FnOnce() -> R) -> R {
-        with_bug(self.0, run)
+        match self.0 {
+            None => with_bug(None, run),
+            Some(Planted::Bug(bug)) => with_bug(Some(bug), run),
+            Some(Planted::Edge(edge)) => {
+                let (result, reached) = with_cut(Some(edge), run);
+                REACHED.fetch_or(reached, Ordering::Relaxed);
+                result
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::ffs::inodes;
 use crate::ffs::names::dirs;
 use crate::ffs::names::paths::Mark;
 use crate::ffs::volume::Volume;
+use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::call::{FileKind, Ino, ROOT};
 use seekless_fs::core::tx::CoreTx;
@@ -98,7 +99,7 @@ impl Reach<'_, '_> {
             let inode = self.vol.geometry.inode_place(self.vol.number(dir)?).block;
             if !self.tx.is_block_unwritten(block) {
                 self.vol.paths.wrote_body(block);
-            } else if self.blocks.contains(&inode) {
+            } else if Edge::FsyncBodies.blocks(self.blocks.contains(&inode)) {
                 self.blocks.insert(block);
                 bodies.push(block);
             }
@@ -111,7 +112,9 @@ impl Reach<'_, '_> {
         if !self.whole.insert(ino) {
             return Ok(());
         }
-        self.owned(ino)?;
+        if Edge::FsyncOwned.stands() {
+            self.owned(ino)?;
+        }
         if with_inode {
             self.inode(ino)?;
         }
@@ -121,6 +124,9 @@ impl Reach<'_, '_> {
         }
         let losers = self.vol.paths.of(ino).map(|needs| needs.losers.clone());
         for loser in losers.unwrap_or_default() {
+            if !Edge::FsyncLosers.stands() {
+                break;
+            }
             if loser.deep {
                 self.blocks.extend(self.tx.owned_addresses(loser.ino));
             }
@@ -150,7 +156,7 @@ impl Reach<'_, '_> {
         self.blocks.insert(self.vol.geometry.inode_place(number).block);
         self.fields.insert(inodes::field(self.vol, number));
         let group = self.vol.geometry.group_of_inode(number);
-        if self.vol.paths.has_grown(group) && self.groups.insert(group) {
+        if Edge::FsyncGroup.blocks(self.vol.paths.has_grown(group)) && self.groups.insert(group) {
             self.blocks.insert(self.vol.geometry.header_of(group).block);
         }
         Ok(())
@@ -160,7 +166,7 @@ impl Reach<'_, '_> {
     fn path(&mut self, ino: Ino) -> Result<(), Stop> {
         let dirs = self.vol.paths.of(ino).map(|needs| needs.dirs.clone()).unwrap_or_default();
         // It may have an old name, and a directory above that a new one.
-        self.unknown |= self.vol.paths.has_moved();
+        self.unknown |= Edge::FsyncMoved.blocks(self.vol.paths.has_moved());
         for dir in dirs.into_iter().filter(|_| !planted(PlantedBug::FsyncWithoutName)) {
             self.content(dir, true)?;
             self.way_up(dir)?;

@@ -22,6 +22,7 @@ use crate::ffs::space::alloc::{group, inode as inode_alloc};
 use crate::ffs::volume::Volume;
 use crate::options::MountOptions;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
 use seekless_fs::core::Core;
 use seekless_fs::core::page::Shape;
@@ -120,7 +121,7 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
 fn write(disk: &mut dyn Disk, superblock: &Superblock, counter: u16) -> Result<(), IoError> {
     let block = superblock.encode(SUPERBLOCK_AT, counter);
     disk.write(SUPERBLOCK_BLOCK, seekless_engine::data::Data::bytes(block))?;
-    disk.flush()
+    disk.flush_for(Edge::MountMark)
 }
 
 /// Loads the summary of a group, or closes the group if its maps are damaged or unreadable.

@@ -19,6 +19,7 @@ use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, SECTOR_INODES};
 use crate::ffs::ondisk::seal::SealKind;
 use crate::options::MkfsOptions;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::size::Size;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use seekless_fs::call::{ROOT, Timestamp};
@@ -80,19 +81,19 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     let first = SUPERBLOCK_AT / u64::from(options.block);
     store.write(first, vec![0; geometry.block_bytes()])?;
     store.erase_spares()?;
-    store.flush()?;
+    store.flush(Edge::MkfsEmpty)?;
     for group in 0..geometry.groups() {
         write_maps(&mut store, group, options.now)?;
     }
     write_root(&mut store, options)?;
-    store.flush()?;
+    store.flush(Edge::MkfsSpares)?;
     for block in (1..geometry.groups()).filter_map(|group| geometry.superblock_of(group)) {
         store.write_superblock(&superblock, block, 0)?;
     }
     store.complete_spares(&superblock)?;
-    store.flush()?;
+    store.flush(Edge::MkfsFirst)?;
     store.write_superblock(&superblock, first, 0)?;
-    store.flush()?;
+    store.flush(Edge::MkfsEnd)?;
     Ok(report(&geometry, superblock, volume))
 }
 

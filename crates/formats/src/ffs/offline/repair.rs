@@ -26,6 +26,7 @@ use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::ondisk::seal::SealKind;
 use found::Finder;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{FileKind, ROOT, is_name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +72,7 @@ pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
         if round == 0 {
             // What is there may be in a cache that only a process has lost, and what is written
             // now relies on it.
-            run.store.flush()?;
+            run.store.flush(Edge::RepairFound)?;
         }
         let mut progress = false;
         let first = findings.list.iter().map(Finding::phase).filter(|&phase| phase > 0).min();
@@ -85,7 +86,7 @@ pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
             }
         }
         lost.append(&mut run.lost);
-        run.store.flush()?;
+        run.store.flush(Edge::RepairRound)?;
         if !progress {
             break;
         }
@@ -337,10 +338,10 @@ impl<'d> Repair<'d> {
         superblock.state = State::Clean;
         superblock.recovery = Recovery::None;
         // What the mark vouches for may be in a volatile cache: a killed mount has left it there.
-        self.store.flush()?;
+        self.store.flush(Edge::RepairMark)?;
         let block = SUPERBLOCK_AT / self.store.geometry.block_bytes() as u64;
         self.store.write_superblock(&self.superblock, block, 0)?;
-        self.store.flush()?;
+        self.store.flush(Edge::RepairMarkEnd)?;
         Ok(true)
     }
 }

@@ -12,6 +12,7 @@ use crate::ffs::ondisk::seal::{SealKind, Sealer, counter};
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, BlockNr, SECTOR_BYTES};
 use seekless_fs::tx::{BlockNo, SECTOR_CONTENT};
 
@@ -145,11 +146,11 @@ impl<'d> Store<'d> {
         superblocks::complete(self.disk, superblock)
     }
 
-    /// Makes all writes durable.
+    /// Makes all writes durable, for this reason.
     ///
     /// # Errors
     /// Errors of the volume.
-    pub fn flush(&mut self) -> Result<(), FsError> {
-        Ok(self.disk.flush()?)
+    pub fn flush(&mut self, edge: Edge) -> Result<(), FsError> {
+        Ok(self.disk.flush_for(edge)?)
     }
 }

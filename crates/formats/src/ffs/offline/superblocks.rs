@@ -14,6 +14,7 @@ use crate::ffs::ondisk::geometry::{GROUP_UNIT, MOST_GROUP, STAGGERS};
 use crate::ffs::ondisk::seal::counter;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 
 /// The block of the boot area with a copy.
@@ -208,7 +209,7 @@ pub fn complete(disk: &mut dyn Disk, superblock: &Superblock) -> Result<(), FsEr
         }
     }
     if wrote {
-        disk.flush()?;
+        disk.flush_for(Edge::SparesEnd)?;
     }
     Ok(())
 }

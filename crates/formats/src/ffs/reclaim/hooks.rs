@@ -3,6 +3,7 @@
 
 use super::{Reclaim, Reclaimed};
 use crate::ffs::volume::Volume;
+use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::call::Ino;
 
@@ -55,7 +56,8 @@ impl Volume {
 
     /// True if a directory had this number, which is not free yet.
     pub(super) fn is_leaving_directory(&self, ino: u32) -> bool {
-        self.reclaim.as_ref().is_some_and(|reclaim| reclaim.leaving.contains(&ino))
+        Edge::ReclaimLeaving
+            .blocks(self.reclaim.as_ref().is_some_and(|reclaim| reclaim.leaving.contains(&ino)))
     }
 
     /// What a reclaim has freed so far, if one is under way.
@@ -66,7 +68,7 @@ impl Volume {
 
 impl Reclaim {
     fn disturb(&mut self, ino: Ino) {
-        self.disturbed |= self.watched == Some(ino);
+        self.disturbed |= Edge::ReclaimDisturbed.blocks(self.watched == Some(ino));
     }
 
     /// An operation has taken the last name of an inode, which is deleted in the usual way.

@@ -4,6 +4,7 @@
 use super::{Guards, Span, Target};
 use crate::core::page::{Mask, Page, mask};
 use crate::tx::BlockNo;
+use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use smallvec::SmallVec;
 
@@ -38,7 +39,10 @@ impl<A> Guards<A> {
         let Some(hung) = self.blocks.get_mut(&block) else { return (manifest, rolled_back) };
         // All that is left of guards is rolled back: either they need something, or an older one
         // that overlaps holds them back.
-        for guard in hung.guards.iter().rev() {
+        let count = hung.guards.len();
+        for index in 0..count {
+            let youngest_first = count < 2 || Edge::OldestGuardLast.stands();
+            let guard = &hung.guards[if youngest_first { count - 1 - index } else { index }];
             for old in &guard.olds {
                 let touched = touched(old.span) & sectors;
                 if touched != 0 {

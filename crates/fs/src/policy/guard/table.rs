@@ -3,6 +3,7 @@
 use super::image::touched;
 use super::{Fact, Guard, Guards, Keeps, Need, Old, Span, Target, Waiting};
 use crate::tx::{BlockNo, Field};
+use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use smallvec::SmallVec;
 
@@ -247,7 +248,7 @@ impl<A> Guards<A> {
             let held = |old: &Old| stay.iter().any(|other| other.overlaps(old.span));
             let goes = matches!(guard.keeps, Keeps::Addition | Keeps::Growth)
                 && guard.olds.iter().all(|old| covered(old) && !held(old))
-                && !waited.iter().any(|&time| time >= guard.since);
+                && !Edge::SupersededWaited.blocks(waited.iter().any(|&time| time >= guard.since));
             if goes {
                 gone.push(guard.serial);
             } else {
@@ -325,7 +326,7 @@ impl<A> Guards<A> {
         while index < hung.guards.len() {
             let (older, rest) = hung.guards.split_at(index);
             let held = || rest[0].olds.iter().any(|o| older.iter().any(|g| g.overlaps(o.span)));
-            if rest[0].needs.is_empty() && !held() {
+            if rest[0].needs.is_empty() && !Edge::OverlapHolds.blocks(held()) {
                 let guard = hung.guards.remove(index);
                 self.oldest.remove(&(guard.since, guard.serial));
                 self.count -= 1;
@@ -359,7 +360,9 @@ fn keep_older(guard: &mut Guard, older: &Guard) {
             let (from, to) = (old.span.from.max(span.from), old.span.to.min(span.to));
             let within = |span: Span| usize::from(from - span.from)..usize::from(to - span.from);
             old.bytes[within(old.span)].copy_from_slice(&older_bytes.bytes[within(span)]);
-            guard.since = guard.since.min(older.since);
+            if Edge::KeepsAge.stands() {
+                guard.since = guard.since.min(older.since);
+            }
         }
     }
 }

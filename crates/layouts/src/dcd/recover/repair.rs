@@ -10,6 +10,7 @@ use super::scan;
 use crate::salvage::{Finder as _, Located, Repaired, lost_blocks, not_marked, nothing_certain};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::layout::{LayoutError, RecoverySteps};
 use seekless_engine::superblock::Superblock;
 
@@ -38,7 +39,7 @@ pub(in crate::dcd) fn repair(
     for &block in &lost {
         disk.write(areas.origin_first + block, Data::zeros(1))?;
     }
-    disk.flush()?;
+    disk.flush_for(Edge::DcdRepairHomes)?;
     let steps = &mut RecoverySteps::new(None);
     let found = scan(disk, &areas, superblock.identity(), steps);
     let last = found.records.keys().next_back().copied().unwrap_or(0);
@@ -56,12 +57,12 @@ pub(in crate::dcd) fn repair(
     };
     let at = areas.log_first + u64::from(header.place(&areas)) * u64::from(areas.segment);
     disk.write(at, Data::block_of(header.encode(superblock.identity())))?;
-    disk.flush()?;
+    disk.flush_for(Edge::DcdRepairRecord)?;
     // What cannot be read may not be taken for a younger record.
     for addr in found.unreadable.into_iter().chain(found.torn) {
         disk.write(areas.log_first + u64::from(addr), Data::zeros(1))?;
     }
-    disk.flush()?;
+    disk.flush_for(Edge::DcdRepairEnd)?;
     Ok(Repaired { lost, marked: false })
 }
 

@@ -12,6 +12,7 @@ use super::{Recovery, damaged, geometry_of, write_record};
 use crate::salvage::{Repaired, lost_blocks, not_marked, nothing_certain};
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::layout::{LayoutError, RecoverySteps};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
@@ -115,7 +116,7 @@ impl<'r, 'd> Writer<'r, 'd> {
         let geometry = self.recovery.geometry;
         let next = self.take()?;
         self.position.ways = [0, next, 0, 0];
-        self.recovery.disk.flush()?;
+        self.recovery.disk.flush_for(Edge::LfsRepairFlush)?;
         let Position { sequence, link, .. } = self.position;
         let record = Record {
             number: self.record.number + 1,
@@ -126,7 +127,7 @@ impl<'r, 'd> Writer<'r, 'd> {
             roots,
         };
         write_record(self.recovery.disk, &geometry, self.recovery.id, &record)?;
-        self.recovery.disk.flush()?;
+        self.recovery.disk.flush_for(Edge::LfsRepairEnd)?;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::eager::Mapped;
 use crate::salvage::{Repaired, lost_blocks, not_marked, nothing_certain};
 use seekless_engine::data::{Body, Data};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::io::Label as LabelBytes;
 use seekless_engine::layout::{LayoutError, MountOptions, RecoverySteps};
 use seekless_engine::superblock::Superblock;
@@ -96,12 +97,12 @@ impl Scan<'_> {
         for (block, sectors) in self.volume.trims.take_dirty() {
             self.disk.write(TRIMS_START + block, Data::block_of(Body::Sectors(sectors)))?;
         }
-        self.disk.flush()?;
+        self.disk.flush_for(Edge::LogeRepairFlush)?;
         let number = self.record.number + 1;
         let record = Record { number, durable: stamp, ..Record::default() };
         let at = RECORDS[number as usize % RECORDS.len()];
         self.disk.write(at, Data::bytes(record.encode(id)))?;
-        self.disk.flush()?;
+        self.disk.flush_for(Edge::LogeRepairEnd)?;
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use crate::vlog::slices;
 use crate::vlog::tree::SliceNr;
 use seekless_engine::data::{Body, Data};
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::layout::{LayoutError, RecoverySteps};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BlockNr;
@@ -63,7 +64,7 @@ pub fn repair(
     for place in recovery.unreadable.iter().filter(|place| !named.contains(*place)) {
         recovery.disk.write(u64::from(*place), Data::zeros(1))?;
     }
-    recovery.disk.flush()?;
+    recovery.disk.flush_for(Edge::VlogRepairEnd)?;
     Ok(Repaired { lost, marked: !give_up })
 }
 
@@ -146,7 +147,7 @@ fn write(
         let block = map.block(superblock.identity(), own.place, header);
         disk.write(u64::from(own.place), Data::block_of(Body::Lazy(block)))?;
     }
-    disk.flush()?;
+    disk.flush_for(Edge::VlogRepairFlush)?;
     let tail = Tail {
         root: pointers.last().copied().unwrap_or(Pointer { place: 0, sequence: 0 }),
         next_sequence: sequence + live.len() as u64,
@@ -155,6 +156,6 @@ fn write(
         live: live.len() as u32,
     };
     disk.write(TAIL_BLOCK, Data::bytes(tail.encode(superblock.identity())))?;
-    disk.flush()?;
+    disk.flush_for(Edge::VlogRepairEnd)?;
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::ffs::ondisk::format::FIRST_INODE;
 use crate::ffs::ondisk::geometry::{Fragment, Place};
 use crate::ffs::ondisk::inode::{DIRECT, Inode};
 use crate::ffs::ondisk::seal::SealKind;
+use seekless_engine::edge::Edge;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::{FileKind, ROOT};
 use seekless_fs::tx::SECTOR_CONTENT;
@@ -241,7 +242,7 @@ impl Repair<'_> {
         let first = self.store.geometry.sector_of(place);
         self.store.sealer.set_all(&mut bytes, first, SealKind::Directory, 0);
         self.store.write(place.block, bytes)?;
-        self.store.flush()
+        self.store.flush(Edge::RepairChunks)
     }
 
     /// A block that nothing claims; it is claimed now.
@@ -292,7 +293,7 @@ impl Repair<'_> {
         let first = geometry.sector_of(Place { block, at: 0 });
         self.store.sealer.set_all(&mut bytes, first, SealKind::Inodes, 0);
         self.store.write(block, bytes)?;
-        self.store.flush()?;
+        self.store.flush(Edge::RepairTable)?;
         let right = mark + geometry.inodes_per_block();
         self.finder.known.raise_mark(group, right);
         self.mark(group, right)?;

@@ -9,6 +9,7 @@ use crate::error::FsError;
 use crate::ffs::offline::check::finding::{Finding, Span};
 use crate::ffs::ondisk::geometry::{Fragment, Place};
 use crate::ffs::ondisk::seal::{SealKind, counter};
+use seekless_engine::edge::Edge;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_fs::call::FileKind;
 
@@ -22,7 +23,7 @@ impl Repair<'_> {
                 self.copies.insert(slot, copy);
             }
         }
-        if self.copies.is_empty() { Ok(()) } else { self.store.flush() }
+        if self.copies.is_empty() { Ok(()) } else { self.store.flush(Edge::RepairCopies) }
     }
 
     /// The copy of a block; none if there is no space.

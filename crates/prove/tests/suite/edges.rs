@@ -1,0 +1,57 @@
+//! The ledger of edges: each edge that can be cut has a line, and each that is caught has the run
+//! that shows it. `cargo xtask mutants` writes it.
+#![cfg(debug_assertions)]
+#![allow(missing_docs)]
+
+use seekless_engine::edge::Edge;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// What may have come of cutting an edge.
+const STATES: [&str; 6] = ["caught", "asserted", "redundant", "outside", "open", "unreached"];
+/// Of a hundred edges, so many are caught at least by the run that is stored for each.
+const LEAST_CAUGHT: usize = 30;
+
+fn tests() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests"].iter().collect()
+}
+
+fn ledger() -> Vec<[String; 4]> {
+    let text = std::fs::read_to_string(tests().join("edges.tsv")).expect("the ledger is there");
+    let fields = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
+    text.lines().map(|line| fields(line).try_into().expect("four fields")).collect()
+}
+
+#[test]
+fn each_edge_has_one_line() {
+    let listed: Vec<String> = ledger().into_iter().map(|[edge, ..]| edge).collect();
+    let known: BTreeSet<String> = Edge::ALL.iter().map(|edge| format!("{edge:?}")).collect();
+    assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), known);
+    assert_eq!(listed.len(), known.len(), "an edge has two lines");
+}
+
+#[test]
+fn each_line_says_what_came_of_it() {
+    for [edge, state, subject, remark] in ledger() {
+        assert!(STATES.contains(&&*state), "{edge}: `{state}` is none of {STATES:?}");
+        assert!(subject.starts_with("--"), "{edge}: `{subject}` chooses no subject");
+        assert!(!remark.is_empty(), "{edge}: nothing says why it is {state}");
+    }
+}
+
+/// The stored runs are replayed with all others: without the cut they pass, with it they fail.
+#[test]
+fn what_is_caught_has_its_run() {
+    let found = std::fs::read_dir(tests().join("found")).expect("the saved runs");
+    let files = found.map(|file| file.expect("a file").file_name().into_string().expect("a name"));
+    let stored: BTreeSet<String> = files
+        .filter(|file| file.starts_with("edge-"))
+        .map(|file| file.trim_end_matches(".json").rsplit('-').next().unwrap_or("").to_owned())
+        .collect();
+    let ledger = ledger();
+    let caught = ledger.iter().filter(|[_, state, ..]| state == "caught");
+    let caught: BTreeSet<String> = caught.map(|[edge, ..]| edge.clone()).collect();
+    assert_eq!(stored, caught);
+    let share = 100 * caught.len() / ledger.len();
+    assert!(share >= LEAST_CAUGHT, "{share} of 100 edges are caught by a stored run");
+}
