@@ -118,8 +118,8 @@ pub fn record(
     let (size, flags) = (probe.size_bytes(), probe.flags());
     // Close it: some servers accept one connection only, and the client's is next.
     drop(probe.disconnect());
-    let header =
-        tape::Header { size_bytes: size, multi_conn: flags & export_flag::CAN_MULTI_CONN != 0 };
+    let multi_conn = flags & export_flag::CAN_MULTI_CONN != 0;
+    let header = tape::Header { size_bytes: size, multi_conn, second: None };
     let output = |source| RecordError::Output { path: options.output.clone(), source };
     // Threads that are started later inherit the blocked signals.
     let stop_fd = seekless_serve::signals::block_and_watch()?;

@@ -18,7 +18,7 @@ pub mod signature;
 pub mod summary;
 pub mod text;
 
-mod example;
+pub(crate) mod example;
 mod units;
 
 #[cfg(test)]
@@ -226,7 +226,10 @@ pub struct Missing {
 pub struct WriteLine {
     /// Number of the request.
     pub number: u64,
-    /// First byte on the disk.
+    /// Number of the disk, from 1.
+    #[serde(default = "first_disk")]
+    pub disk: u8,
+    /// First byte on its disk.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
@@ -238,10 +241,14 @@ pub struct WriteLine {
     pub answered: bool,
     /// What became of it.
     pub fate: Fate,
-    /// Ranges of a torn write that reached the medium: first byte on the disk, one past the last.
+    /// Ranges of a torn write that reached the medium: first byte on its disk, one past the last.
     pub kept_ranges: Vec<(u64, u64)>,
     /// The place in file terms, such as `d.db bytes 12288-16384`.
     pub place: Option<String>,
+}
+
+fn first_disk() -> u8 {
+    1
 }
 
 /// What a request wrote.

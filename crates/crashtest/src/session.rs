@@ -96,8 +96,8 @@ impl Load<'_> {
         let file = File::open(self.recording).map_err(os)?;
         let reader = BufReader::with_capacity(1 << 20, file.try_clone().map_err(os)?);
         let mut recording = Recording::open(reader).map_err(unusable)?;
-        let tape::Header { size_bytes, multi_conn } = recording.header();
-        let mut history = History::new(size_bytes, multi_conn);
+        let tape::Header { size_bytes, multi_conn, second } = recording.header();
+        let mut history = History::new(size_bytes, multi_conn).with_second(second);
         let mut payloads = Vec::new();
         while let Some(event) = recording.next_event().map_err(os)? {
             let (event, payload) = as_history(&event, recording.mark());
@@ -107,7 +107,7 @@ impl Load<'_> {
         // The loop sets it when it reaches the end.
         let end = recording.end().unwrap_or(TapeEnd::Clean);
         let base = self.base.map(|path| base(path, size_bytes)).transpose()?;
-        let source = Arc::new(Source::new(base, file, size_bytes));
+        let source = Arc::new(Source::new(base, file, size_bytes).with_second(second));
         Ok(Session { history, payloads, source, end })
     }
 }

@@ -12,7 +12,7 @@ use crate::file_system::FileSystem;
 use crate::own;
 use crate::replay::check::{DEVICE, quoted, signal_of};
 use crate::replay::stop::Stop;
-use crate::sandbox::pool::DIR;
+use crate::sandbox::pool::{DIR, DIR2};
 use crate::sandbox::process::{Asked, Isolation, Worker};
 use crate::sandbox::protocol::{self, Answer, Job};
 use crate::sandbox::{LoopDevice, Mounted, Mounting, UnmountError};
@@ -174,7 +174,8 @@ pub fn run_command(
     stop: &Stop,
     log: &Path,
 ) -> io::Result<Ran> {
-    Running { command, place, variables, timeout, stop, log }.run(None, &mut || Ok(()), &mut || ())
+    let running = Running { command, place, second: None, variables, timeout, stop, log };
+    running.run(Vec::new(), &mut || Ok(()), &mut || ())
 }
 
 /// A command that is to run.
@@ -182,6 +183,8 @@ pub fn run_command(
 pub(crate) struct Running<'a> {
     pub(crate) command: &'a str,
     pub(crate) place: &'a Path,
+    /// The mount point of the second disk.
+    pub(crate) second: Option<&'a Path>,
     pub(crate) variables: &'a [(&'a str, String)],
     pub(crate) timeout: Duration,
     pub(crate) stop: &'a Stop,
@@ -198,12 +201,13 @@ pub(crate) struct Disk {
 }
 
 impl Running<'_> {
-    /// Runs it. With a disk, the worker mounts it at `place`, and the mount ends with the worker.
+    /// Runs it. With disks, the worker mounts the first one at `place` and the other one at
+    /// `second`, and the mounts end with the worker.
     /// `begin` is called between the mount and the command, `written` when all that the command
     /// wrote is on the disk.
     pub(crate) fn run(
         self,
-        disk: Option<Disk>,
+        disks: Vec<Disk>,
         begin: &mut dyn FnMut() -> io::Result<()>,
         written: &mut dyn FnMut(),
     ) -> io::Result<Ran> {
@@ -216,14 +220,17 @@ impl Running<'_> {
         let worker = Worker::start(Path::new(OWN_PROGRAM), Isolation::Processes)?;
         // The worker has a raw disk open as well. Its last user writes the page cache back, which
         // must not be this process when it is killed: it may be the one that serves the disk.
-        let raw = (disk.is_none() && !place.is_dir()).then(|| File::open(place)).transpose()?;
-        let file = disk.as_ref().map(|disk| &disk.file).or(raw.as_ref());
-        let fds = [Some(output.as_fd()), file.map(File::as_fd)];
-        let fds: Vec<BorrowedFd<'_>> = fds.into_iter().flatten().collect();
-        let job = self.job(disk.as_ref().map(|disk| disk.mounting.clone()));
+        let raw = (disks.is_empty() && !place.is_dir()).then(|| File::open(place)).transpose()?;
+        // A job has what was acknowledged in front of a second disk. This one is told nothing.
+        let told_nothing = File::open("/dev/null")?;
+        let first = disks.first().map(|disk| &disk.file).or(raw.as_ref());
+        let second = disks.get(1).map(|disk| &disk.file);
+        let files = [Some(&output), first, second.map(|_| &told_nothing), second];
+        let fds: Vec<BorrowedFd<'_>> = files.into_iter().flatten().map(File::as_fd).collect();
+        let job = self.job(&disks);
         let mut asked = worker.ask(&job, &fds, timeout, stop)?;
-        // The command may unmount it.
-        drop((raw, disk));
+        // The command may unmount them.
+        drop((raw, disks));
         if matches!(asked, Asked::Answered(Answer::Mounted)) {
             begin()?;
             asked = worker.go_on(false, timeout, stop)?;
@@ -234,16 +241,28 @@ impl Running<'_> {
         ran(asked, last_lines(&mut output, from)?)
     }
 
-    fn job(&self, mounting: Option<Mounting>) -> Job {
-        let word = quoted(&self.place.to_string_lossy());
+    fn job(&self, disks: &[Disk]) -> Job {
+        let word = |path: &Path| quoted(&path.to_string_lossy());
+        let place = word(self.place);
+        let line = self.command.replace(DIR, &place).replace(DEVICE, &place);
+        let line = match self.second {
+            Some(second) => line.replace(DIR2, &word(second)),
+            None => line,
+        };
+        let mut mountings = disks.iter().map(|disk| disk.mounting.clone());
         let variables = self.variables.iter().map(|(name, v)| ((*name).to_owned(), v.clone()));
         Job {
-            line: self.command.replace(DIR, &word).replace(DEVICE, &word),
+            line,
             variables: variables.collect(),
             tells_tree: false,
-            in_steps: mounting.is_some(),
-            mount: mounting.map(|how| (self.place.to_owned(), how)),
-            watch: Some(self.place.to_owned()),
+            in_steps: !disks.is_empty(),
+            mount: mountings.next().map(|how| (self.place.to_owned(), how)),
+            second: self.second.zip(mountings.next()).map(|(at, how)| (at.to_owned(), how)),
+            watch: [Some(self.place), self.second]
+                .into_iter()
+                .flatten()
+                .map(Path::to_owned)
+                .collect(),
         }
     }
 }
@@ -293,7 +312,9 @@ pub struct SetUp<'a> {
     pub fs: FileSystem,
     /// The image: a file of the size of the disk.
     pub image: &'a Path,
-    /// A directory; the disk is mounted at `mnt` in it.
+    /// The image of a second disk with the same file system.
+    pub second: Option<&'a Path>,
+    /// A directory; the disk is mounted at `mnt` in it, a second one at `mnt2`.
     pub dir: &'a Path,
     /// More options of the mount.
     pub mount_options: &'a str,
@@ -325,28 +346,36 @@ pub fn set_up(how: SetUp<'_>) -> Result<Option<Ran>, SetUpError> {
         let what = what.display().to_string();
         move |error| SetUpError::System { what, error }
     };
-    let image = File::options().read(true).write(true).open(how.image);
-    let image = image.map_err(told(how.image))?;
-    let run = |place: &Path| {
-        run_command(how.command, place, how.variables, how.timeout, how.stop, how.log)
-            .map_err(told(Path::new("--setup")))
+    let open = |path: &Path| File::options().read(true).write(true).open(path).map_err(told(path));
+    let (image, second) = (open(how.image)?, how.second.map(open).transpose()?);
+    let run = |place: &Path, second: Option<&Path>| {
+        let SetUp { command, variables, timeout, stop, log, .. } = how;
+        let running = Running { command, place, second, variables, timeout, stop, log };
+        let ran = running.run(Vec::new(), &mut || Ok(()), &mut || ());
+        ran.map_err(told(Path::new("--setup")))
     };
     let ran = match how.fs.for_workload().map(|one| one.with_options(how.mount_options)) {
         Some(mounting) => {
             let point = mount_point(how.dir).map_err(told(how.dir))?;
             let mounted = Mounted::file(&image, &point, &mounting).map_err(told(how.image))?;
-            let ran = run(&point)?;
+            let point2 = second_mount_point(how.dir).map_err(told(how.dir))?;
+            let mounted2 = second.as_ref().map(|file| Mounted::file(file, &point2, &mounting));
+            let mounted2 = mounted2.transpose().map_err(told(how.image))?;
+            let ran = run(&point, mounted2.as_ref().map(|_| &*point2))?;
+            mounted2.map_or(Ok(()), Mounted::unmount)?;
             mounted.unmount()?;
             ran
         }
         None => {
             let device = LoopDevice::attach(&image, false).map_err(told(how.image))?;
-            let ran = run(device.path())?;
+            let ran = run(device.path(), None)?;
             device.file().sync_all().map_err(told(device.path()))?;
             ran
         }
     };
-    image.sync_all().map_err(told(how.image))?;
+    for file in [Some(&image), second.as_ref()].into_iter().flatten() {
+        file.sync_all().map_err(told(how.image))?;
+    }
     if ran.is_good() { Ok(Some(ran)) } else { Err(SetUpError::Command(ran)) }
 }
 
@@ -355,7 +384,19 @@ pub fn set_up(how: SetUp<'_>) -> Result<Option<Ran>, SetUpError> {
 /// # Errors
 /// If it is not there and cannot be made.
 pub fn mount_point(dir: &Path) -> io::Result<PathBuf> {
-    let point = std::path::absolute(dir)?.join("mnt");
+    made(dir, "mnt")
+}
+
+/// The directory `mnt2` under `dir`, for a second disk.
+///
+/// # Errors
+/// As for [`mount_point`].
+pub fn second_mount_point(dir: &Path) -> io::Result<PathBuf> {
+    made(dir, "mnt2")
+}
+
+fn made(dir: &Path, name: &str) -> io::Result<PathBuf> {
+    let point = std::path::absolute(dir)?.join(name);
     match std::fs::create_dir(&point) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(point),

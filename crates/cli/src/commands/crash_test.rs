@@ -19,7 +19,7 @@ use seekless_crashtest::replay::stop::Stop;
 use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Probe, Report};
 use seekless_crashtest::sandbox::point::Point;
-use seekless_crashtest::sandbox::pool::DIR;
+use seekless_crashtest::sandbox::pool::{DIR, DIR2};
 use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::sandbox::{self, SandboxOptions};
 use seekless_crashtest::session::{Load, Session};
@@ -29,6 +29,7 @@ use seekless_crashtest::workload::record::{Run, RunError, Tested, record};
 use seekless_crashtest::workload::{End, Ran, SetUp, SetUpError, set_up};
 use seekless_engine::size::Size;
 use std::io::Write;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +43,7 @@ Examples:
   seekless crash-test --fs xfs --run './insert {dir}' --check './verify {dir}' --html report.html
   seekless crash-test --fs seekless:ffs:all --run './insert {dir}' --check './verify {dir}'
   seekless crash-test --fs raw --size 16M --run './write {device}' --check './verify {device}'
+  seekless crash-test --dir2 --run './insert {dir} --log {dir2}' --check './verify {dir} {dir2}'
   seekless crash-test --run './insert {dir}' --control './insert --no-fsync {dir}' \\
       --check './verify {dir}' --budget 60s
 
@@ -79,6 +81,10 @@ pub struct Args {
     /// With a file system of the kernel: more arguments of its `mkfs`, separated by spaces.
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     mkfs_options: Option<String>,
+    /// A second disk with the same file system and size, such as for a log: {dir2} in commands.
+    /// Each disk loses what its own flushes do not cover.
+    #[arg(long, conflicts_with = "calls")]
+    dir2: bool,
     /// Command that prepares the disk, before anything is recorded.
     #[arg(long, value_name = "COMMAND", default_value = "")]
     setup: String,
@@ -139,6 +145,7 @@ impl Args {
             )
             .hint("give --fs seekless:ffs:all"));
         }
+        self.refuse_second()?;
         let fs = Some(self.fs.for_workload()).filter(|fs| *fs != FileSystem::Raw);
         self.sweep.refuse_mount_options(fs)?;
         if self.mkfs_options.is_some() && fs.is_none_or(|fs| fs.policy().is_some()) {
@@ -146,6 +153,35 @@ impl Args {
                 .hint("give --fs ext4, xfs, btrfs or f2fs"));
         }
         super::replay_crashes::names_a_state(&self.check, fs)
+    }
+}
+
+impl Args {
+    /// A second disk needs a file system, and a recording of blocks. Its directory must be used.
+    fn refuse_second(&self) -> Outcome {
+        if !self.dir2 {
+            let names_it = |command: &String| command.contains(DIR2);
+            let run = self.run.iter().chain(&self.control);
+            return match run.chain([&self.setup, &self.check]).any(names_it) {
+                true => Err(Failure::usage(format!("{DIR2} is no directory: there is one disk"))
+                    .hint("give --dir2")),
+                false => Ok(()),
+            };
+        }
+        match self.fs {
+            Choice::EveryPolicy(_) => {
+                Err(Failure::usage("--dir2: calls are replayed on one disk only")
+                    .hint("name one policy, as in --fs seekless:ffs:soft"))
+            }
+            Choice::One(FileSystem::Raw) => {
+                Err(Failure::usage("--dir2 needs a file system").hint("leave out --fs raw"))
+            }
+            Choice::One(_) if !self.check.contains(DIR2) => {
+                Err(Failure::usage(format!("--check does not contain {DIR2}"))
+                    .hint("it would not see the second disk"))
+            }
+            Choice::One(_) => Ok(()),
+        }
     }
 }
 
@@ -291,17 +327,21 @@ impl Test<'_> {
     fn make(&self, size: u64) -> Outcome {
         let began = Instant::now();
         let (base, log) = (self.path("base.img"), self.path("setup.log"));
-        std::fs::File::create_new(&base)
-            .and_then(|file| file.set_len(size))
-            .map_err(|error| Failure::failed(format!("{}: {error}", base.display())))?;
+        let second = self.args.dir2.then(|| self.path("base2.img"));
         let more = self.args.mkfs_options.as_deref().unwrap_or_default();
         let more: Vec<&str> = more.split_whitespace().collect();
-        self.fs
-            .make_with(&base, &more)
-            .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+        for image in [Some(&base), second.as_ref()].into_iter().flatten() {
+            std::fs::File::create_new(image)
+                .and_then(|file| file.set_len(size))
+                .map_err(|error| Failure::failed(format!("{}: {error}", image.display())))?;
+            self.fs
+                .make_with(image, &more)
+                .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+        }
         let how = SetUp {
             fs: self.fs,
             image: &base,
+            second: second.as_deref(),
             dir: &self.dir,
             mount_options: self.mount_options(),
             command: &self.args.setup,
@@ -316,7 +356,19 @@ impl Test<'_> {
             Err(SetUpError::Command(ran)) => return Err(self.failed("--setup", &ran, &log)),
             Err(other) => return Err(Failure::from_message(Exit::Failed, &other.to_string())),
         }
+        if let Some(second) = second {
+            // A recording of two disks has one base: what both held, one behind the other.
+            append(&second, &base)
+                .and_then(|()| std::fs::remove_file(&second))
+                .map_err(|error| Failure::failed(format!("{}: {error}", base.display())))?;
+        }
         self.not_stopped()
+    }
+
+    /// Where the second disk begins in the base.
+    fn second(&self, base: &Path) -> Option<u64> {
+        let size = self.args.dir2.then(|| std::fs::metadata(base)).and_then(Result::ok);
+        size.map(|both| both.len() / 2)
     }
 
     /// A command that is recorded from a base to a tape.
@@ -324,6 +376,7 @@ impl Test<'_> {
         Run {
             fs: self.fs,
             base,
+            second: self.second(base),
             tape,
             dir: &self.dir,
             mount_options: self.mount_options(),
@@ -498,6 +551,21 @@ impl Test<'_> {
     fn not_stopped(&self) -> Outcome {
         self.stop.asked().map_or(Ok(()), |signal| Err(by_signal(signal)))
     }
+}
+
+/// Writes an image behind the end of another one, sparse where it is zero.
+fn append(from: &Path, to: &Path) -> std::io::Result<()> {
+    let image = own::run::image_of(from)?;
+    let file = std::fs::File::options().write(true).open(to)?;
+    let begin = file.metadata()?.len();
+    file.set_len(begin + image.size())?;
+    let mut done = Ok(());
+    image.each_chunk(&mut |at, bytes| {
+        if done.is_ok() {
+            done = file.write_all_at(bytes, begin + at);
+        }
+    })?;
+    done
 }
 
 fn by_signal(signal: i32) -> Failure {

@@ -57,7 +57,8 @@ pub struct Args {
     /// Content of the export at the start of the recording [default: zeros].
     #[arg(long, value_name = "IMAGE")]
     base: Option<PathBuf>,
-    /// Command that checks a state; must contain {device}, or {dir} with --fs.
+    /// Command that checks a state; must contain {device}, or {dir} with --fs. {device2} and {dir2}
+    /// are the second disk of a recording made with --dir2.
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Mount each state: ext4, xfs, btrfs, f2fs or seekless:ffs:POLICY. Needs root rights.
@@ -70,7 +71,8 @@ pub struct Args {
     #[arg(long, value_name = "STATE")]
     state: Option<StateRef>,
     /// Write a state to this new file: the one named by --state, or the worst example. With --check
-    /// and --fs its files are copied to FILE.tree, as the check found them.
+    /// and --fs its files are copied to FILE.tree, as the check found them. A second disk goes to
+    /// FILE.2.
     #[arg(long, value_name = "FILE", conflicts_with = "open")]
     keep: Option<PathBuf>,
     /// Serve this state as a network block device. Writes to it are discarded at the end.
@@ -112,6 +114,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let load = Load { recording: &args.recording, base: args.base.as_deref() };
     let session = load.session()?;
+    let has_two = session.history().second().is_some();
+    if let Some(path) = args.keep.as_deref().filter(|_| has_two) {
+        refuse_occupied(&second_of(path))?;
+    }
+    if args.open.is_some() && has_two {
+        return Err(Failure::usage("--open serves one disk, this recording has two")
+            .hint("give --state STATE and --keep FILE: each disk becomes a file"));
+    }
     if let Some(flaw) = session.flaw() {
         crate::term::say(&format!("seekless: {}", flaw.said));
     }
@@ -258,8 +268,7 @@ impl Replay<'_> {
         };
         let (epoch, state) = self.resolve(&name)?;
         let image = self.session.image(&epoch, &state);
-        save(&image.unchanged(), path, conduct.bench.stop)?;
-        let mut kept = path.display().to_string();
+        let mut kept = save(&image, path, conduct.bench.stop)?;
         if self.fs.is_some() {
             let tree = tree_of(path);
             if trees::copy(image, &tree, None, conduct.bench, runs)? {
@@ -296,8 +305,8 @@ impl Replay<'_> {
                 .hint("give --check COMMAND, or --state STATE and --keep FILE"));
         };
         let (epoch, state) = self.resolve(name)?;
-        save(&self.session.image(&epoch, &state), path, stop)?;
-        writeln!(out, "{}: state {name}", path.display())?;
+        let kept = save(&self.session.image(&epoch, &state), path, stop)?;
+        writeln!(out, "{kept}: state {name}")?;
         Ok(())
     }
 
@@ -353,11 +362,25 @@ fn refuse_occupied(path: &Path) -> Outcome {
     })
 }
 
-fn save(image: &Image, path: &Path, stop: &Stop) -> Outcome {
-    image.save(path, stop).map_err(|error| {
-        let exit = stop.asked().map_or(Exit::Failed, Exit::by_signal);
-        Failure::new(exit, format!("cannot write {}: {error}", path.display()))
-    })
+/// The file for the second disk of a state whose first one is in this file.
+fn second_of(path: &Path) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".2");
+    path.into()
+}
+
+/// Writes each disk of a state to a file. Tells the files.
+fn save(image: &Image, path: &Path, stop: &Stop) -> Result<String, Failure> {
+    let paths = [path.to_owned(), second_of(path)];
+    let mut saved = Vec::new();
+    for (disk, path) in image.disks().iter().zip(&paths) {
+        disk.save(path, stop).map_err(|error| {
+            let exit = stop.asked().map_or(Exit::Failed, Exit::by_signal);
+            Failure::new(exit, format!("cannot write {}: {error}", path.display()))
+        })?;
+        saved.push(path.display().to_string());
+    }
+    Ok(saved.join(" and "))
 }
 
 impl From<LoadError> for Failure {

@@ -16,7 +16,7 @@ use seekless_crashtest::sweep::probes::{Answer, Question};
 use seekless_crashtest::sweep::results::{Results, Subject, files_of};
 use seekless_crashtest::sweep::tell::{Told, states};
 use seekless_crashtest::sweep::{Options, Progress, Sweep, Swept};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -208,9 +208,11 @@ impl Conduct<'_> {
         if self.file_system.is_none() || told.is_empty() {
             return Told::new();
         }
-        let image = Arc::new(sweep.end_state());
-        let Ok(placed) = self.bench.place.put(image, self.bench.stop) else { return Told::new() };
-        sweep.places(told, self.file_system.as_deref(), placed.path())
+        let put = |disk| self.bench.place.put(Arc::new(disk), self.bench.stop);
+        let placed: io::Result<Vec<_>> = sweep.end_state().disks().into_iter().map(put).collect();
+        let Ok(placed) = placed else { return Told::new() };
+        let paths: Vec<&Path> = placed.iter().map(|one| one.path()).collect();
+        sweep.places(told, self.file_system.as_deref(), &paths)
     }
 
     /// Says of the worst examples what their trees lack.

@@ -5,7 +5,7 @@ use seekless_crashtest::replay::check::{Checker, Verdict, quoted};
 use seekless_crashtest::replay::image::Image;
 use seekless_crashtest::replay::workers::{Acked, Bench};
 use seekless_crashtest::report::Missing;
-use seekless_crashtest::sandbox::pool::DIR;
+use seekless_crashtest::sandbox::pool::{DIR, DIR2};
 use seekless_crashtest::sweep::example::Found;
 use seekless_crashtest::sweep::{Sweep, SweepError};
 use seekless_crashtest::trees::{Difference, compare, remedies};
@@ -33,11 +33,19 @@ pub fn copy(
     runs: &Runs<'_>,
 ) -> Result<bool, Failure> {
     std::fs::create_dir(to).map_err(|error| cannot_copy(to, &error))?;
-    let is_small = most_kib.map_or_else(String::new, |most| {
-        format!("test \"$(du -sxk {DIR} | cut -f1)\" -le {most} || exit 1; ")
-    });
     let target = quoted(&to.to_string_lossy());
-    let checker = runs(format!("{is_small}cp -a -- {DIR}/. {target}"))?;
+    // Of two disks each has a directory of its own below the target.
+    let copies = match image.disks().len() {
+        1 => vec![(DIR, target)],
+        _ => vec![(DIR, format!("{target}/dir")), (DIR2, format!("{target}/dir2"))],
+    };
+    let line = |(dir, target): &(&str, String)| {
+        let is_small = most_kib.map_or_else(String::new, |most| {
+            format!("test \"$(du -sxk {dir} | cut -f1)\" -le {most} || exit 1; ")
+        });
+        format!("{is_small}mkdir -p -- {target} && cp -a -- {dir}/. {target}")
+    };
+    let checker = runs(copies.iter().map(line).collect::<Vec<_>>().join(" && "))?;
     let bench = Bench { checker: &*checker, ..bench };
     let checked = bench.check(image, "copy", &Acked::default());
     let checked = checked.map_err(|error| cannot(error.into()))?;

@@ -14,5 +14,6 @@ mod policies;
 mod reports;
 mod shards;
 mod signals;
+mod two_disks;
 mod verdicts;
 mod workloads;

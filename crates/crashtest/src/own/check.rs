@@ -8,8 +8,7 @@ use super::recover::{Recovered, recover};
 use super::tree::fingerprint;
 use crate::file_system::FileSystem;
 use crate::replay::check::{ACKED_FILE, Ask, Checked, Checker, Verdict};
-use crate::replay::extents::Extents;
-use crate::replay::image::{Image, Source};
+use crate::replay::image::Image;
 use crate::sandbox::worker::STATE;
 use crate::sandbox::{SandboxOptions, Workers};
 use seekless_engine::io::IoError;
@@ -25,8 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The exit code that a state gets which cannot be recovered.
 const NOT_RECOVERED: i32 = 1;
 
-/// A recovered tree, and what a check of it is told.
-type Key = (u128, Vec<String>);
+/// The recovered tree of each disk, and what a check of them is told.
+type Key = (Vec<u128>, Vec<String>);
 
 /// What the check said of a tree.
 #[derive(Clone, Debug)]
@@ -63,31 +62,41 @@ impl OwnChecker {
 
     fn check_state(
         &self,
-        image: &Arc<Image>,
+        disks: &[Arc<Image>],
         variables: &[(&str, String)],
         ask: Ask,
     ) -> io::Result<Checked> {
         if self.workers.stop().asked().is_some() {
             return Ok(Checked::stopped());
         }
-        let Recovered { fs, volume, .. } = match recover(Arc::clone(image), self.policy) {
-            Ok(recovered) => recovered,
-            Err(error) => return Ok(not_recovered(&error)),
-        };
+        let mut recovered = Vec::new();
+        for disk in disks {
+            match recover(Arc::clone(disk), self.policy) {
+                Ok(one) => recovered.push(one),
+                Err(error) => return Ok(not_recovered(&error)),
+            }
+        }
         // The number of acknowledgements says which they are.
         let is_told = |name: &str| name != STATE && name != ACKED_FILE;
         let told = variables.iter().filter(|(name, _)| is_told(name));
         let told: Vec<String> = told.map(|(_, value)| value.clone()).collect();
-        let key = fingerprint(image, self.policy).map(|tree| (tree, told));
+        let trees: Option<Vec<u128>> =
+            disks.iter().map(|disk| fingerprint(disk, self.policy)).collect();
+        let key = trees.map(|trees| (trees, told));
         let known = key.as_ref().and_then(|key| self.known().get(key).cloned());
         if let Some(known) = known.filter(|known| ask == Ask::Known || known.is_settled) {
             return Ok(known.checked);
         }
-        let served = Detached::new(Box::new(fs), volume, "seekless");
-        let mut served = served.map_err(io::Error::other)?;
-        let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
-        let checked = self.workers.check_mount(File::from(mount), variables);
-        served.abandon();
+        let (mut all, mut mounts) = (Vec::new(), Vec::new());
+        for Recovered { fs, volume, .. } in recovered {
+            let served = Detached::new(Box::new(fs), volume, "seekless");
+            let mut served = served.map_err(io::Error::other)?;
+            let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
+            mounts.push(File::from(mount));
+            all.push(served);
+        }
+        let checked = self.workers.check_mounts(mounts, variables);
+        all.into_iter().for_each(Detached::abandon);
         if let (Some(key), Ok(checked)) = (key, &checked) {
             self.learn(key, checked, ask);
         }
@@ -113,25 +122,31 @@ impl OwnChecker {
 
 impl Checker for OwnChecker {
     fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
-        let file = File::open(device)?;
-        let size = file.metadata()?.len();
-        let source = Source::new(Some(file.try_clone()?), file, size);
-        let image = Image::new(Arc::new(source), Arc::default(), Extents::default());
-        self.check_state(&Arc::new(image), variables, Ask::Known)
+        self.check_state(&[image_at(device)?], variables, Ask::Known)
     }
 
-    fn check_image(
+    fn check_two(&self, disks: [&Path; 2], variables: &[(&str, String)]) -> io::Result<Checked> {
+        let disks: io::Result<Vec<_>> = disks.into_iter().map(image_at).collect();
+        self.check_state(&disks?, variables, Ask::Known)
+    }
+
+    fn check_images(
         &self,
-        image: &Arc<Image>,
+        disks: &[Arc<Image>],
         variables: &[(&str, String)],
         ask: Ask,
     ) -> Option<io::Result<Checked>> {
-        Some(self.check_state(image, variables, ask))
+        Some(self.check_state(disks, variables, ask))
     }
 
     fn shared(&self) -> &[String] {
         self.workers.shared()
     }
+}
+
+/// The state in a file.
+fn image_at(path: &Path) -> io::Result<Arc<Image>> {
+    Ok(Arc::new(super::run::image_of(path)?))
 }
 
 fn not_recovered(error: &FsError) -> Checked {

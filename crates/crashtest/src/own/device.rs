@@ -5,7 +5,7 @@
 //! the recording. A request that cannot be recorded fails and is not carried out.
 
 use crate::record::recorder::Recorder;
-use crate::record::tape::Request;
+use crate::record::tape::{DISKS, Request};
 use crate::replay::image::Image;
 use seekless_engine::data::Data;
 use seekless_engine::device::{Device, DeviceStatus};
@@ -14,8 +14,6 @@ use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES, Time};
 use std::io;
 use std::sync::Arc;
 
-/// The number that the device has among the connections of its recording.
-const CONNECTION: u32 = 1;
 /// Longest trim of one record, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 /// Error number of the recording for every failure.
@@ -26,6 +24,10 @@ const FAILED: u32 = 5;
 pub struct ImageDevice {
     image: Arc<Image>,
     recorder: Option<Arc<Recorder>>,
+    /// Which connection of the recording it is.
+    connection: u32,
+    /// Where it begins on the recorded export.
+    begin: u64,
     ready: Vec<Done>,
     ready_at: Time,
 }
@@ -33,12 +35,18 @@ pub struct ImageDevice {
 impl ImageDevice {
     /// A device that records nothing.
     pub fn new(image: Arc<Image>) -> ImageDevice {
-        ImageDevice { image, recorder: None, ready: Vec::new(), ready_at: 0 }
+        let (connection, ready) = (DISKS[0], Vec::new());
+        ImageDevice { image, recorder: None, connection, begin: 0, ready, ready_at: 0 }
     }
 
     /// A device that records what changes the image. The recording must be of its size.
     pub fn recorded(image: Arc<Image>, recorder: Arc<Recorder>) -> ImageDevice {
         ImageDevice { recorder: Some(recorder), ..ImageDevice::new(image) }
+    }
+
+    /// The second disk of a recording of two, which begins at this byte of the export.
+    pub fn second(image: Arc<Image>, recorder: Arc<Recorder>, begin: u64) -> ImageDevice {
+        ImageDevice { connection: DISKS[1], begin, ..ImageDevice::recorded(image, recorder) }
     }
 
     /// Records a request, carries it out, and records the answer.
@@ -48,9 +56,9 @@ impl ImageDevice {
         carry_out: impl FnOnce(&Image) -> io::Result<()>,
     ) -> io::Result<()> {
         let Some(recorder) = &self.recorder else { return carry_out(&self.image) };
-        let number = recorder.request(CONNECTION, request)?;
+        let number = recorder.request(self.connection, request)?;
         let done = carry_out(&self.image);
-        recorder.answer(CONNECTION, number, if done.is_ok() { 0 } else { FAILED })?;
+        recorder.answer(self.connection, number, if done.is_ok() { 0 } else { FAILED })?;
         done
     }
 
@@ -79,7 +87,7 @@ impl ImageDevice {
                 (offset + from as u64, &bytes[from..to])
             }
         };
-        let request = Request::Write { offset, data, fua: io.fua };
+        let request = Request::Write { offset: self.begin + offset, data, fua: io.fua };
         self.ask(request, |image| image.write(offset, data))
     }
 
@@ -88,7 +96,8 @@ impl ImageDevice {
         while offset < end {
             let count = (end - offset).min(MOST_BYTES);
             // It fits: it is at most 2³⁰.
-            let request = Request::Trim { offset, length: count as u32, fua };
+            let at = self.begin + offset;
+            let request = Request::Trim { offset: at, length: count as u32, fua };
             let zeros = [0; BLOCK_BYTES];
             self.ask(request, |image| {
                 let mut blocks = (offset..offset + count).step_by(BLOCK_BYTES);

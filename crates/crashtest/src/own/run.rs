@@ -8,12 +8,11 @@ use super::device::ImageDevice;
 use crate::calls::Entry;
 use crate::calls::record::{CallRecorder, Heard};
 use crate::record::marks::{MarkFile, Marks};
-use crate::record::recorder::Recorder;
 use crate::record::{RecordError, Recorded};
 use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::workload::record::{ACKS, AckDirectory, Run, RunError, Tested};
-use crate::workload::{Disk, Ran, Running, SetUp, SetUpError, mount_point};
+use crate::workload::{Disk, Ran, Running, SetUp, SetUpError, mount_point, second_mount_point};
 use seekless_formats::FsError;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Detached, FilesError, Volume, VolumeOptions};
@@ -39,9 +38,18 @@ pub struct TestedCalls {
 /// # Errors
 /// If it cannot be opened.
 pub fn image_of(base: &Path) -> io::Result<Image> {
+    image_with(base, None)
+}
+
+/// The content of each disk in a base image. The second one begins at byte `second`.
+fn disks_of(base: &Path, second: Option<u64>) -> io::Result<Vec<Arc<Image>>> {
+    Ok(image_with(base, second)?.disks().into_iter().map(Arc::new).collect())
+}
+
+fn image_with(base: &Path, second: Option<u64>) -> io::Result<Image> {
     let file = File::open(base)?;
     let size = file.metadata()?.len();
-    let source = Source::new(Some(file.try_clone()?), file, size);
+    let source = Source::new(Some(file.try_clone()?), file, size).with_second(second);
     Ok(Image::new(Arc::new(source), Arc::default(), Extents::default()))
 }
 
@@ -50,14 +58,19 @@ pub fn image_of(base: &Path) -> io::Result<Image> {
 /// # Errors
 /// As for [`crate::workload::record::record`].
 pub fn record(run: Run<'_>, policy: PolicyKind) -> Result<Tested, RunError> {
-    let image = image_of(run.base).map_err(told(run.base))?;
-    let recorder = Recorder::create(run.tape, image.size(), false)?;
-    let device = ImageDevice::recorded(Arc::new(image), Arc::clone(&recorder));
+    let images = disks_of(run.base, run.second).map_err(told(run.base))?;
+    let size = images.iter().map(|image| image.size()).sum();
+    let recorder = run.recorder(size)?;
+    let mut images = images.into_iter();
+    let first = images.next().map(|image| ImageDevice::recorded(image, Arc::clone(&recorder)));
+    let second = run.second.zip(images.next());
+    let second =
+        second.map(|(begin, image)| ImageDevice::second(image, Arc::clone(&recorder), begin));
     let calls = CallRecorder::counting();
     let marks = Arc::clone(&recorder) as Arc<dyn Marks>;
     let begin = || recorder.begin();
     let live = Live { run, policy, calls: &calls, marks, begin: &begin };
-    let (ran, writes) = live.run(device)?;
+    let (ran, writes) = live.run(first.into_iter().chain(second))?;
     let output = |source| RecordError::Output { path: run.tape.to_owned(), source };
     let recorded = recorder.finish().map_err(output)?;
     Ok(Tested { recorded, ran, writes })
@@ -77,7 +90,7 @@ pub fn record_calls(run: Run<'_>, policy: PolicyKind) -> Result<TestedCalls, Run
         Ok(())
     };
     let live = Live { run, policy, calls: &calls, marks, begin: &begin };
-    let (ran, writes) = live.run(device)?;
+    let (ran, writes) = live.run([device])?;
     let entries = calls.take();
     let count = |is: fn(&Entry) -> bool| entries.iter().filter(|entry| is(entry)).count() as u64;
     let recorded = Recorded {
@@ -105,30 +118,44 @@ struct Live<'l> {
 
 impl Live<'_> {
     /// How the command ended, and how many of its calls changed something.
-    fn run(self, device: ImageDevice) -> Result<(Ran, u64), RunError> {
+    fn run(self, devices: impl IntoIterator<Item = ImageDevice>) -> Result<(Ran, u64), RunError> {
         let Run { base, dir, command, timeout, stop, log, .. } = self.run;
-        let mut volume = Volume::of_device(Box::new(device), "a recorded volume");
-        let fs = super::mount(&mut volume, self.policy, super::wall_clock());
-        let fs = fs.map_err(|error| told(base)(os(error)))?;
-        let heard = Heard::new(fs, Arc::clone(self.calls));
+        let (mut all, mut disks) = (Vec::new(), Vec::new());
+        for device in devices {
+            let (served, disk) = self.serve(device).map_err(told(base))?;
+            all.push(served);
+            disks.push(disk);
+        }
         let acks = AckDirectory::new(MarkFile::over(self.marks), dir).map_err(told(dir))?;
         let point = mount_point(dir).map_err(told(dir))?;
-        let served = Detached::new(Box::new(heard), volume, SOURCE);
-        let mut served = served.map_err(|error| told(base)(os(error)))?;
-        let disk = attached(&mut served).map_err(told(base))?;
+        let second = self.run.second.map(|_| second_mount_point(dir)).transpose();
+        let second = second.map_err(told(dir))?;
         let variables = [(ACKS, acks.path().display().to_string())];
-        let running = Running { command, place: &point, variables: &variables, timeout, stop, log };
+        let (place, second, variables) = (&*point, second.as_deref(), &variables[..]);
+        let running = Running { command, place, second, variables, timeout, stop, log };
         let mut before = 0;
         let mut begin = || {
             before = self.calls.changes();
             (self.begin)()
         };
-        let ran = running.run(Some(disk), &mut begin, &mut || ());
-        // Whatever became of the command, the file system is brought to its end.
-        let ended = served.end();
+        let ran = running.run(disks, &mut begin, &mut || ());
+        // Whatever became of the command, each file system is brought to its end.
+        let ended: Vec<_> = all.into_iter().map(Detached::end).collect();
         let ran = ran.map_err(told(Path::new("--run")))?;
-        ended.map_err(|error| told(base)(os(error)))?;
+        for one in ended {
+            one.map_err(|error| told(base)(os(error)))?;
+        }
         Ok((ran, self.calls.changes() - before))
+    }
+
+    /// Serves the file system on a device. Its calls are heard.
+    fn serve(&self, device: ImageDevice) -> io::Result<(Detached, Disk)> {
+        let mut volume = Volume::of_device(Box::new(device), "a recorded volume");
+        let fs = super::mount(&mut volume, self.policy, super::wall_clock()).map_err(os)?;
+        let heard = Heard::new(fs, Arc::clone(self.calls));
+        let mut served = Detached::new(Box::new(heard), volume, SOURCE).map_err(os)?;
+        let disk = attached(&mut served)?;
+        Ok((served, disk))
     }
 }
 
@@ -141,21 +168,35 @@ pub fn set_up(how: SetUp<'_>, policy: PolicyKind) -> Result<Option<Ran>, SetUpEr
         let what = what.display().to_string();
         move |error| SetUpError::System { what, error }
     };
-    let options = VolumeOptions::new(vec![how.image.to_owned()], false);
-    let mut volume = Volume::open(&options).map_err(|error| told(how.image)(os(error)))?;
-    let fs = super::mount(&mut volume, policy, super::wall_clock());
-    let fs = fs.map_err(|error| told(how.image)(os(error)))?;
+    let (mut all, mut disks) = (Vec::new(), Vec::new());
+    for image in [Some(how.image), how.second].into_iter().flatten() {
+        let (served, disk) = served_image(image, policy).map_err(told(image))?;
+        all.push(served);
+        disks.push(disk);
+    }
     let point = mount_point(how.dir).map_err(told(how.dir))?;
-    let served = Detached::new(Box::new(fs), volume, SOURCE);
-    let mut served = served.map_err(|error| told(how.image)(os(error)))?;
-    let disk = attached(&mut served).map_err(told(how.image))?;
+    let second = how.second.map(|_| second_mount_point(how.dir)).transpose();
+    let second = second.map_err(told(how.dir))?;
     let SetUp { command, variables, timeout, stop, log, .. } = how;
-    let running = Running { command, place: &point, variables, timeout, stop, log };
-    let ran = running.run(Some(disk), &mut || Ok(()), &mut || ());
-    let ended = served.end();
+    let (place, second) = (&*point, second.as_deref());
+    let running = Running { command, place, second, variables, timeout, stop, log };
+    let ran = running.run(disks, &mut || Ok(()), &mut || ());
+    let ended: Vec<_> = all.into_iter().map(Detached::end).collect();
     let ran = ran.map_err(told(Path::new("--setup")))?;
-    ended.map_err(|error| told(how.image)(os(error)))?;
+    for one in ended {
+        one.map_err(|error| told(how.image)(os(error)))?;
+    }
     if ran.is_good() { Ok(Some(ran)) } else { Err(SetUpError::Command(ran)) }
+}
+
+/// Serves the file system in an image.
+fn served_image(image: &Path, policy: PolicyKind) -> io::Result<(Detached, Disk)> {
+    let options = VolumeOptions::new(vec![image.to_owned()], false);
+    let mut volume = Volume::open(&options).map_err(os)?;
+    let fs = super::mount(&mut volume, policy, super::wall_clock()).map_err(os)?;
+    let mut served = Detached::new(Box::new(fs), volume, SOURCE).map_err(os)?;
+    let disk = attached(&mut served)?;
+    Ok((served, disk))
 }
 
 /// The mount, for the worker that runs the command.

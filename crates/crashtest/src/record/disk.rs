@@ -7,7 +7,7 @@
 
 use super::marks::MarkFile;
 use super::recorder::Recorder;
-use super::tape::Request;
+use super::tape::{DISKS, Request};
 use rustix::fs::FallocateFlags;
 use seekless_serve::fuse::disks::{Bytes, Kind};
 use std::fs::File;
@@ -16,8 +16,6 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The number that a recorded disk has among the connections of its recording.
-const CONNECTION: u32 = 1;
 /// Longest zeros or trim of one record, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 /// Error number of the protocol for a medium without space, and for every other failure.
@@ -29,6 +27,10 @@ const FAILED: u32 = 5;
 pub struct RecordedDisk {
     recorder: Arc<Recorder>,
     file: File,
+    /// Which connection of the recording it is.
+    connection: u32,
+    /// Where it begins in the file and on the recorded export.
+    begin: u64,
     size: u64,
     /// Requests that change the content.
     writes: AtomicU64,
@@ -48,7 +50,22 @@ impl RecordedDisk {
             let cause = format!("the file of the disk has {found} bytes, the disk {size}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, cause));
         }
-        Ok(RecordedDisk { recorder, file, size, writes: AtomicU64::new(0), order: Mutex::new(()) })
+        let (writes, order) = (AtomicU64::new(0), Mutex::new(()));
+        Ok(RecordedDisk { recorder, file, connection: DISKS[0], begin: 0, size, writes, order })
+    }
+
+    /// The second disk of a recording of two, in the file of both: it begins at byte `begin`.
+    ///
+    /// # Errors
+    /// As for [`RecordedDisk::new`].
+    pub fn second(
+        recorder: Arc<Recorder>,
+        file: File,
+        begin: u64,
+        size: u64,
+    ) -> io::Result<RecordedDisk> {
+        let whole = RecordedDisk::new(recorder, file, begin + size)?;
+        Ok(RecordedDisk { connection: DISKS[1], begin, size, ..whole })
     }
 
     /// Writes, zeros and trims that were asked for.
@@ -65,7 +82,7 @@ impl RecordedDisk {
         if !matches!(request, Request::Flush) {
             self.writes.fetch_add(1, Ordering::Relaxed);
         }
-        let number = self.recorder.request(CONNECTION, request)?;
+        let number = self.recorder.request(self.connection, request)?;
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let done = carry_out(&self.file);
         let errno = match &done {
@@ -73,7 +90,7 @@ impl RecordedDisk {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => NO_SPACE,
             Err(_) => FAILED,
         };
-        self.recorder.answer(CONNECTION, number, errno)?;
+        self.recorder.answer(self.connection, number, errno)?;
         done
     }
 }
@@ -88,10 +105,11 @@ impl Bytes for RecordedDisk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, offset)
+        self.file.read_exact_at(out, self.begin + offset)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let offset = self.begin + offset;
         self.ask(Request::Write { offset, data, fua: false }, |file| {
             file.write_all_at(data, offset)
         })
@@ -103,7 +121,7 @@ impl Bytes for RecordedDisk {
     }
 
     fn discard(&self, offset: u64, length: u64, zero: bool) -> io::Result<()> {
-        let (mut at, end) = (offset, offset + length);
+        let (mut at, end) = (self.begin + offset, self.begin + offset + length);
         while at < end {
             let count = (end - at).min(MOST_BYTES);
             // It fits: it is at most 2³⁰.

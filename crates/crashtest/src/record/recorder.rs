@@ -36,7 +36,16 @@ impl Recorder {
     /// # Errors
     /// If the file exists or cannot be written.
     pub fn create(path: &Path, size_bytes: u64, force: bool) -> Result<Arc<Recorder>, RecordError> {
-        Recorder::with_header(path, Header { size_bytes, multi_conn: true }, force)
+        Recorder::with_header(path, Header::one_disk(size_bytes), force)
+    }
+
+    /// Begins the recording of two disks of these sizes. The requests of the second one lie behind
+    /// the end of the first.
+    ///
+    /// # Errors
+    /// As for [`Recorder::create`].
+    pub fn of_two(path: &Path, first: u64, second: u64) -> Result<Arc<Recorder>, RecordError> {
+        Recorder::with_header(path, Header::two_disks(first, second), false)
     }
 
     pub(super) fn with_header(
@@ -201,7 +210,7 @@ mod tests {
         assert!(matches!(begun, Err(RecordError::Output { .. })), "{begun:?}");
         // One that fails later: a pipe whose reader goes away.
         let (reader, pipe) = io::pipe().expect("a pipe");
-        let header = Header { size_bytes: 4096, multi_conn: true };
+        let header = Header::one_disk(4096);
         let recorder = Recorder::over(File::from(OwnedFd::from(pipe)), header).expect("it begins");
         drop(reader);
         let failed = recorder.request(1, Request::Flush).expect_err("it is broken");

@@ -20,8 +20,10 @@ use seekless_serve::nbd::wire::{be32, be64};
 
 /// First bytes of a recording.
 pub const MAGIC: [u8; 8] = *b"SKLSTAPE";
-/// The version that is written, and the newest that is read.
-pub const VERSION: u32 = 2;
+/// The newest version that is read. Recordings of two disks have it.
+pub const VERSION: u32 = 3;
+/// The version of a recording of one disk, which earlier programs read.
+const ONE_DISK: u32 = 2;
 /// The version that brought marks. Earlier recordings have none.
 const MARKS_SINCE: u32 = 2;
 /// Bytes before the first record.
@@ -51,16 +53,50 @@ pub struct Header {
     pub size_bytes: u64,
     /// A flush on one connection covers the writes answered on all connections.
     pub multi_conn: bool,
+    /// Two disks lie on the export one behind the other, and the second one begins at this byte.
+    /// Connection 1 is then the first disk and connection 2 the second.
+    pub second: Option<u64>,
 }
 
+/// Connections of a recording of two disks: one for each.
+pub(crate) const DISKS: [u32; 2] = [1, 2];
+
 impl Header {
+    /// One disk of this size. A flush of it covers all that it has answered.
+    pub fn one_disk(size_bytes: u64) -> Header {
+        Header { size_bytes, multi_conn: true, second: None }
+    }
+
+    /// Two disks of these sizes. A flush covers what its own disk has answered.
+    pub fn two_disks(first_bytes: u64, second_bytes: u64) -> Header {
+        let size_bytes = first_bytes + second_bytes;
+        Header { size_bytes, multi_conn: false, second: Some(first_bytes) }
+    }
+
+    /// The bytes of the export that a connection may name; empty if it may name none.
+    pub(crate) fn range(&self, connection: u32) -> std::ops::Range<u64> {
+        match (self.second, connection) {
+            (None, _) => 0..self.size_bytes,
+            (Some(second), 1) => 0..second,
+            (Some(second), 2) => second..self.size_bytes,
+            (Some(_), _) => 0..0,
+        }
+    }
+
+    /// Both disks have bytes, and no flush of one covers the other.
+    fn is_sound(&self) -> bool {
+        self.second.is_none_or(|second| (1..self.size_bytes).contains(&second) && !self.multi_conn)
+    }
+
     fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let version = if self.second.is_some() { VERSION } else { ONE_DISK };
+        out[8..12].copy_from_slice(&version.to_le_bytes());
         let flags = if self.multi_conn { FLAG_MULTI_CONN } else { 0 };
         out[12..16].copy_from_slice(&flags.to_le_bytes());
         out[16..24].copy_from_slice(&self.size_bytes.to_le_bytes());
+        out[24..32].copy_from_slice(&self.second.unwrap_or(0).to_le_bytes());
         let sum = crc32c(&out[..HEADER_BYTES - 4]);
         out[HEADER_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
         out

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// What stands for the path of the state in a command.
 pub const DEVICE: &str = "{device}";
+/// What stands for the path of the second disk of a state.
+pub const DEVICE2: &str = "{device2}";
 /// Bytes of the command's output that are kept.
 const MOST_OUTPUT: u64 = 16 << 10;
 /// How long a check has to clean up when everything is to end.
@@ -95,10 +97,18 @@ pub trait Checker: Sync {
     /// If the system has no process or file left.
     fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked>;
 
-    /// Checks a state in memory; `None` if this checker needs it in a file.
-    fn check_image(
+    /// Checks a state of two disks, each in a file of its own.
+    ///
+    /// # Errors
+    /// As for [`Checker::check`], and if this checker knows one disk only.
+    fn check_two(&self, _: [&Path; 2], _: &[(&str, String)]) -> io::Result<Checked> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this check knows one disk only"))
+    }
+
+    /// Checks a state in memory, disk by disk; `None` if this checker needs it in files.
+    fn check_images(
         &self,
-        _image: &Arc<Image>,
+        _disks: &[Arc<Image>],
         _variables: &[(&str, String)],
         _ask: Ask,
     ) -> Option<io::Result<Checked>> {
@@ -125,6 +135,16 @@ pub struct Check {
 impl Checker for Check {
     fn check(&self, device: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
         self.run(device, variables)
+    }
+
+    fn check_two(
+        &self,
+        [first, second]: [&Path; 2],
+        variables: &[(&str, String)],
+    ) -> io::Result<Checked> {
+        let second = quoted(&second.to_string_lossy());
+        let command = self.command.replace(DEVICE2, &second);
+        Check { command, ..self.clone() }.run(first, variables)
     }
 }
 

@@ -11,6 +11,7 @@ use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,13 +24,20 @@ pub struct Source {
     base: Option<File>,
     tape: File,
     size: u64,
+    /// Where the second of two disks begins.
+    second: Option<u64>,
 }
 
 impl Source {
     /// States of an export of `size` bytes that began with what `base` holds, or with zeros, and
     /// was written from `tape`.
     pub fn new(base: Option<File>, tape: File, size: u64) -> Source {
-        Source { base, tape, size }
+        Source { base, tape, size, second: None }
+    }
+
+    /// The same of two disks that lie one behind the other: the second begins at this byte.
+    pub fn with_second(self, second: Option<u64>) -> Source {
+        Source { second, ..self }
     }
 
     /// The recording.
@@ -86,6 +94,8 @@ pub struct Image {
     source: Arc<Source>,
     durable: Arc<Extents>,
     survived: Extents,
+    /// The bytes of the export that this shows: all of it, or one of two disks.
+    shown: Range<u64>,
     /// What the check has written.
     changed: RwLock<BTreeMap<u64, Box<[u8; PAGE]>>>,
 }
@@ -93,18 +103,27 @@ pub struct Image {
 impl Image {
     /// The state with `survived` on top of what is durable.
     pub fn new(source: Arc<Source>, durable: Arc<Extents>, survived: Extents) -> Image {
-        Image { source, durable, survived, changed: RwLock::default() }
+        let shown = 0..source.size;
+        Image { source, durable, survived, shown, changed: RwLock::default() }
+    }
+
+    /// Each disk of the state as an image of its own, as it was before a check wrote to it.
+    pub fn disks(&self) -> Vec<Image> {
+        let Some(second) = self.source.second else { return vec![self.unchanged()] };
+        let show = |shown| Image { shown, ..self.unchanged() };
+        vec![show(0..second), show(second..self.source.size)]
     }
 
     /// The same state as it was before a check wrote to it.
     pub fn unchanged(&self) -> Image {
         let (source, durable) = (Arc::clone(&self.source), Arc::clone(&self.durable));
-        Image::new(source, durable, self.survived.clone())
+        let shown = self.shown.clone();
+        Image { shown, ..Image::new(source, durable, self.survived.clone()) }
     }
 
     /// Size in bytes.
     pub fn size(&self) -> u64 {
-        self.source.size
+        self.shown.end - self.shown.start
     }
 
     /// True if something was written to it.
@@ -114,6 +133,7 @@ impl Image {
 
     /// The state as it was before a check wrote to it.
     fn original(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let offset = self.shown.start + offset;
         let end = offset + out.len() as u64;
         // A range is often covered by one extent; then nothing below it need be read.
         let whole = |layer: &Extents| {
@@ -238,16 +258,18 @@ impl Image {
     fn next_data(&self, at: u64) -> Option<u64> {
         let changed = self.changed.read().unwrap_or_else(PoisonError::into_inner);
         let pages = changed.range(at / PAGE as u64..).next();
-        [
-            self.source.next_data(at),
-            self.survived.pieces(at, self.size()).next().map(|piece| piece.0),
-            self.durable.pieces(at, self.size()).next().map(|piece| piece.0),
-            pages.map(|(page, _)| (page * PAGE as u64).max(at)),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .filter(|&next| next < self.size())
+        let Range { start, end } = self.shown;
+        let of_export = [
+            self.source.next_data(start + at),
+            self.survived.pieces(start + at, end).next().map(|piece| piece.0),
+            self.durable.pieces(start + at, end).next().map(|piece| piece.0),
+        ];
+        let of_export = of_export.into_iter().flatten().min().map(|found| found - start);
+        [of_export, pages.map(|(page, _)| (page * PAGE as u64).max(at))]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|&next| next < self.size())
     }
 }
 
@@ -337,6 +359,35 @@ mod tests {
             let mut behind = [1; 10];
             image.read(9_995, &mut behind).expect("it works");
             assert_eq!(behind, [0x55, 0x55, 0x55, 0x55, 0x55, 0, 0, 0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn each_disk_of_a_state_is_an_image() {
+        let two = |base: Option<&[u8]>| {
+            let Image { source, durable, survived, .. } = image(base);
+            let source = Arc::try_unwrap(source).expect("one owner").with_second(Some(4096));
+            Image::new(Arc::new(source), durable, survived)
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let stop = Stop::new().expect("a descriptor");
+        for base in [0_u8, 3] {
+            let held = [base; 10_000];
+            let state = two((base != 0).then_some(&held));
+            state.write(0, &[1; 10_000]).expect("it works");
+            let disks = state.disks();
+            let whole = expected(base);
+            for (index, range) in [0..4096, 4096..10_000].into_iter().enumerate() {
+                let path = dir.path().join(format!("{base}.{index}"));
+                disks[index].save(&path, &stop).expect("it works");
+                let found = std::fs::read(&path).expect("it works");
+                assert!(found == whole[range.clone()], "disk {index}");
+                disks[index].write(100, &[0x55; 9]).expect("it works");
+                let mut out = vec![0; range.len()];
+                disks[index].read(0, &mut out).expect("it works");
+                assert!(out[100..109] == [0x55; 9] && out[109..] == whole[range][109..]);
+            }
+            assert_eq!(image(None).disks().len(), 1);
         }
     }
 

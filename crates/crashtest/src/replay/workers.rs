@@ -69,15 +69,20 @@ impl Bench<'_> {
             ("SEEKLESS_ACKED_COUNT", acked.count.to_string()),
             (ACKED_FILE, acked.all.clone()),
         ];
-        let image = Arc::new(image);
-        if let Some(checked) = self.checker.check_image(&image, &variables, ask) {
+        let disks: Vec<Arc<Image>> = image.disks().into_iter().map(Arc::new).collect();
+        if let Some(checked) = self.checker.check_images(&disks, &variables, ask) {
             return checked;
         }
-        let placed = match self.place.put(image, self.stop) {
+        let placed: io::Result<Vec<_>> =
+            disks.into_iter().map(|disk| self.place.put(disk, self.stop)).collect();
+        let placed = match placed {
             Err(_) if self.stop.asked().is_some() => return Ok(Checked::stopped()),
             placed => placed?,
         };
-        self.checker.check(placed.path(), &variables)
+        match &placed[..] {
+            [first, second] => self.checker.check_two([first.path(), second.path()], &variables),
+            placed => self.checker.check(placed[0].path(), &variables),
+        }
     }
 
     /// Checks a state. A state that fails counts only if it fails again; then it is checked as if

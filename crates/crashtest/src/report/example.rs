@@ -26,9 +26,14 @@ pub fn place(write: &WriteLine) -> String {
         Some(place) => one_line(place, PLACE_CHARS),
         None => {
             let end = write.offset.saturating_add(write.length);
-            format!("disk bytes {}-{end}", write.offset)
+            format!("{} bytes {}-{end}", disk(write), write.offset)
         }
     }
+}
+
+/// The disk of a write; the first one is the only one of most tests.
+fn disk(write: &WriteLine) -> &'static str {
+    if write.disk > 1 { "second disk" } else { "disk" }
 }
 
 /// The request behind a write: number, kind, length, offset, answer and what a torn write kept.
@@ -41,10 +46,11 @@ pub fn request(write: &WriteLine) -> String {
     let answered = if write.answered { "answered" } else { "not answered" };
     let fua = if write.fua { ", FUA" } else { "" };
     let mut out = format!(
-        "request {}: {what} of {} at {}, {answered}{fua}",
+        "request {}: {what} of {} at {}{}, {answered}{fua}",
         write.number,
         bytes(write.length),
-        write.offset
+        write.offset,
+        if write.disk > 1 { " of the second disk" } else { "" }
     );
     if write.fate == Fate::Torn {
         out.push_str(", ");

@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 /// How often a directory that another process removes at this moment is made again.
 const ATTEMPTS: u32 = 1000;
 
-/// The mount point `mnt` and the link `device` in a directory. They go with the last process that
-/// has them.
+/// The mount points `mnt` and `mnt2` and the link `device` in a directory. They go with the last
+/// process that has them.
 #[derive(Debug)]
 pub struct Point {
     path: PathBuf,
+    /// Where the second of two disks is mounted.
+    second: PathBuf,
     link: PathBuf,
     directory: File,
     /// False where directories have no locks. Then no process can tell that it is the last, and
@@ -35,16 +37,22 @@ impl Point {
     /// If the directory cannot be used.
     pub fn new(dir: &Path) -> io::Result<Point> {
         let dir = std::path::absolute(dir)?;
-        let (path, link) = (dir.join("mnt"), dir.join("device"));
+        let (path, second, link) = (dir.join("mnt"), dir.join("mnt2"), dir.join("device"));
         let (directory, is_locked) = held(&path)?;
+        exists_already(std::fs::create_dir(&second))?;
         // Each worker has another file behind the same name.
         exists_already(std::os::unix::fs::symlink(DEVICE_PATH, &link))?;
-        Ok(Point { path, link, directory, is_locked })
+        Ok(Point { path, second, link, directory, is_locked })
     }
 
     /// Where states are mounted.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where the second disk of a state is mounted.
+    pub fn second(&self) -> &Path {
+        &self.second
     }
 
     /// The link to the file of a state.
@@ -59,6 +67,7 @@ impl Drop for Point {
         let is_last = flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok();
         if self.is_locked && is_last {
             let _ = std::fs::remove_file(&self.link);
+            let _ = std::fs::remove_dir(&self.second);
             let _ = std::fs::remove_dir(&self.path);
         }
     }

@@ -26,6 +26,8 @@ use std::time::Duration;
 
 /// What stands for the mount point in a command.
 pub const DIR: &str = "{dir}";
+/// What stands for the mount point of the second disk.
+pub const DIR2: &str = "{dir2}";
 /// The exit code that a state gets which the kernel does not mount.
 const NOT_MOUNTED: i32 = 1;
 
@@ -81,6 +83,7 @@ impl Workers {
         let point = Point::new(&options.dir)?;
         let line = options.command.replace(DEVICE, &quoted(&point.link().to_string_lossy()));
         let line = line.replace(DIR, &quoted(&point.path().to_string_lossy()));
+        let line = line.replace(DIR2, &quoted(&point.second().to_string_lossy()));
         let first = Worker::start(&options.program, options.isolation)?;
         let shared = first.shared().to_vec();
         let mut idle: Vec<Option<Worker>> = std::iter::repeat_with(|| None).take(count).collect();
@@ -123,8 +126,16 @@ impl Checker for Workers {
         if self.options.stop.asked().is_some() {
             return Ok(Checked::stopped());
         }
-        let state = File::options().read(true).write(true).open(device)?;
-        self.run(&mut taken, state, variables)
+        self.run(&mut taken, vec![opened(device)?], variables)
+    }
+
+    fn check_two(&self, disks: [&Path; 2], variables: &[(&str, String)]) -> io::Result<Checked> {
+        let mut taken = self.take();
+        if self.options.stop.asked().is_some() {
+            return Ok(Checked::stopped());
+        }
+        let disks: io::Result<Vec<File>> = disks.into_iter().map(opened).collect();
+        self.run(&mut taken, disks?, variables)
     }
 
     fn shared(&self) -> &[String] {
@@ -132,25 +143,34 @@ impl Checker for Workers {
     }
 }
 
+/// The file of a state, as its check may use it.
+fn opened(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(path)
+}
+
 impl Workers {
-    /// Runs the check on a file system that this process serves, given a mount that is in no tree
-    /// of directories.
+    /// Runs the check on file systems that this process serves, given a mount of each that is in no
+    /// tree of directories.
     ///
     /// # Errors
     /// If a worker cannot be started.
-    pub fn check_mount(&self, mount: File, variables: &[(&str, String)]) -> io::Result<Checked> {
+    pub fn check_mounts(
+        &self,
+        mounts: Vec<File>,
+        variables: &[(&str, String)],
+    ) -> io::Result<Checked> {
         let mut taken = self.take();
         if self.options.stop.asked().is_some() {
             return Ok(Checked::stopped());
         }
-        self.run(&mut taken, mount, variables)
+        self.run(&mut taken, mounts, variables)
     }
 
     /// Runs the check with a worker that was taken. Only the worker has the state from then on.
     fn run(
         &self,
         taken: &mut Taken<'_>,
-        state: File,
+        disks: Vec<File>,
         variables: &[(&str, String)],
     ) -> io::Result<Checked> {
         let output = File::from(memfd_create("check", MemfdFlags::CLOEXEC)?);
@@ -160,7 +180,13 @@ impl Workers {
             line: self.line.clone(),
             variables,
             mount: self.options.mount.clone().map(|how| (self.point.path().to_owned(), how)),
-            watch: None,
+            second: self
+                .options
+                .mount
+                .clone()
+                .filter(|_| disks.len() > 1)
+                .map(|how| (self.point.second().to_owned(), how)),
+            watch: Vec::new(),
             tells_tree: self.sees_trees_only(),
             in_steps: false,
         };
@@ -174,9 +200,12 @@ impl Workers {
             Some(worker) => worker,
             None => Worker::start(&self.options.program, self.options.isolation)?,
         };
-        let is_told = worker.tell(&job, &[output.as_fd(), state.as_fd(), acked.as_fd()])?;
+        let (first, second) = (disks.first(), disks.get(1));
+        let fds = [Some(&output), first, Some(&acked), second];
+        let fds: Vec<_> = fds.into_iter().flatten().map(File::as_fd).collect();
+        let is_told = worker.tell(&job, &fds)?;
         // A mount that this process still has could not be unmounted.
-        drop(state);
+        drop(disks);
         let (timeout, stop) = (self.options.timeout, &*self.options.stop);
         let mut asked = match is_told {
             true => worker.answer(timeout, Some(stop))?,

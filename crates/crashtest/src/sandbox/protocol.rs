@@ -17,10 +17,10 @@ use std::path::PathBuf;
 /// Bytes of a message at most.
 const MOST_BYTES: usize = 128 << 10;
 /// Descriptors of a message at most.
-const MOST_FDS: usize = 3;
+const MOST_FDS: usize = 4;
 
-/// What a worker is to do. The descriptors are the output and then, if there are any, the state and
-/// what was acknowledged.
+/// What a worker is to do. The descriptors are the output and then, if there are any, the state,
+/// what was acknowledged, and the second disk of the state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// For `/bin/sh -c`.
@@ -29,9 +29,11 @@ pub struct Job {
     pub variables: Vec<(String, String)>,
     /// Where the state is mounted, and how.
     pub mount: Option<(PathBuf, Mounting)>,
-    /// A mounted directory or a block device, which is written back at the end. Whether the command
-    /// takes the file system of the directory away is told.
-    pub watch: Option<PathBuf>,
+    /// Where the second disk of the state is mounted, and how.
+    pub second: Option<(PathBuf, Mounting)>,
+    /// Mounted directories or a block device, which are written back at the end. Whether the
+    /// command takes the file system of a directory away is told.
+    pub watch: Vec<PathBuf>,
     /// Answer [`Answer::Tree`] before the command runs, and wait for [`Go`].
     pub tells_tree: bool,
     /// Answer [`Answer::Mounted`] before the command runs, wait for [`Go`], and leave the disk
@@ -76,7 +78,7 @@ pub struct Ran {
     pub left: u32,
     /// The namespace is as it was before; else the worker ends.
     pub clean: bool,
-    /// What was mounted at the watched directory is not any longer.
+    /// What was mounted at a watched directory is not any longer.
     pub unmounted: bool,
 }
 

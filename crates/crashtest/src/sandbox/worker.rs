@@ -38,13 +38,16 @@ pub const STATE: &str = "SEEKLESS_STATE";
 /// How often orphans that ended are reaped while a command runs.
 const REAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
+/// Where a disk of a job is mounted and how, and its file.
+type DiskOfJob<'j> = (&'j Option<(PathBuf, Mounting)>, Option<&'j File>);
+
 /// What a worker is between its jobs.
 struct Worker {
     socket: OwnedFd,
     /// `/proc/self/mountinfo` as it is between jobs.
     mounts: String,
-    /// The mount point that is covered.
-    covered: Option<PathBuf>,
+    /// The mount points that are covered.
+    covered: Vec<PathBuf>,
     /// What it has to itself besides processes and mounts, if that was asked for.
     apart: Option<Apart>,
 }
@@ -90,7 +93,7 @@ fn begin() -> io::Result<Worker> {
     let apart = (std::env::args().nth(3).as_deref() == Some(APART)).then(Apart::enter);
     let shared = apart.as_ref().map(|apart| apart.shared.clone()).unwrap_or_default();
     send(socket.as_fd(), &Answer::Ready { shared }, &[])?;
-    Ok(Worker { socket, mounts: mounts()?, covered: None, apart })
+    Ok(Worker { socket, mounts: mounts()?, covered: Vec::new(), apart })
 }
 
 /// Begins the process numbers of this namespace elsewhere than those of other workers. Else checks
@@ -128,17 +131,17 @@ impl Worker {
         let acked = fds.next().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ACKED));
         // Open until the job is done.
         let _acked = acked.transpose()?;
-        let mounted = match (&job.mount, &device) {
-            (Some((point, how)), Some(file)) => match self.mount(file, point, how)? {
-                Ok(mounted) => Some(mounted),
-                Err(errno) => return Ok(Answer::NotMounted(errno)),
-            },
-            (Some(_), None) => return Err(io::Error::other("a mount without a file")),
-            (None, _) => None,
+        // A job that is not told what was acknowledged has the second disk in its place.
+        let second = fds.next().map(File::from);
+        let disks = [(&job.mount, device.as_ref()), (&job.second, second.as_ref())];
+        let mounted = match self.mount_all(disks)? {
+            Ok(mounted) => mounted,
+            Err(errno) => return Ok(Answer::NotMounted(errno)),
         };
         // A mount that is open could not be unmounted.
         device.take_if(|_| job.mount.as_ref().is_some_and(|(_, how)| how.is_attached()));
-        let watched = job.watch.as_deref().map(device_number);
+        drop(second);
+        let watched: Vec<u64> = job.watch.iter().map(|place| device_number(place)).collect();
         if job.in_steps {
             send(self.socket.as_fd(), &Answer::Mounted, &[])?;
             if receive::<Go>(self.socket.as_fd())?.is_none() {
@@ -147,8 +150,12 @@ impl Worker {
         }
         let mut is_known = false;
         if job.tells_tree {
-            let tree = mounted.as_ref().and_then(|mounted| fingerprint(mounted.point()));
-            send(self.socket.as_fd(), &Answer::Tree(tree.map(|tree| format!("{tree:032x}"))), &[])?;
+            let trees = mounted.iter().map(|mounted| fingerprint(mounted.point()));
+            let trees: Option<Vec<u128>> = trees.collect();
+            let tree = trees
+                .filter(|trees| !trees.is_empty())
+                .map(|trees| trees.iter().map(|tree| format!("{tree:032x}")).collect::<String>());
+            send(self.socket.as_fd(), &Answer::Tree(tree), &[])?;
             let Some((go, _)) = receive::<Go>(self.socket.as_fd())? else { std::process::exit(1) };
             is_known = go.is_known;
         }
@@ -158,35 +165,46 @@ impl Worker {
         }
         let status = if is_known { 0 } else { self.run(job, output)? };
         let left = end_others()?;
-        if let Some(place) = &job.watch {
-            write_back(place)?;
-        }
-        let unmounted = watched.is_some_and(|before| {
-            job.watch.as_deref().map(device_number).is_none_or(|after| after != before)
-        });
+        job.watch.iter().try_for_each(|place| write_back(place))?;
+        let unmounted =
+            job.watch.iter().zip(&watched).any(|(place, before)| device_number(place) != *before);
         if job.in_steps {
             // It is unmounted when this process ends, after the parent has looked at it.
             std::mem::forget(mounted);
             return Ok(Answer::Ran(Ran { status, left, clean: false, unmounted }));
         }
-        let clean = mounted.is_none_or(|mounted| mounted.unmount().is_ok())
+        // Both are unmounted, whatever becomes of the first.
+        let unmounts: Vec<bool> =
+            mounted.into_iter().map(|mounted| mounted.unmount().is_ok()).collect();
+        let clean = unmounts.into_iter().all(|is_done| is_done)
             && mounts().is_ok_and(|mounts| mounts == self.mounts)
             && self.apart.as_ref().is_none_or(Apart::is_untouched);
         Ok(Answer::Ran(Ran { status, left, clean, unmounted }))
     }
 
-    /// The inner error is what the kernel says of the file system.
-    fn mount(
-        &mut self,
-        file: &File,
-        point: &Path,
-        how: &Mounting,
-    ) -> io::Result<Result<Mounted, i32>> {
-        if self.covered.as_deref() != Some(point) {
-            cover(point)?;
-            self.covered = Some(point.to_owned());
-            self.mounts = mounts()?;
+    /// Mounts the disks of a job. The inner error is what the kernel says of a file system.
+    fn mount_all(&mut self, disks: [DiskOfJob<'_>; 2]) -> io::Result<Result<Vec<Mounted>, i32>> {
+        let points = disks.iter().filter_map(|(mount, _)| mount.as_ref()).map(|one| &one.0);
+        for point in points.cloned().collect::<Vec<_>>() {
+            if !self.covered.contains(&point) {
+                cover(&point)?;
+                self.covered.push(point);
+                self.mounts = mounts()?;
+            }
         }
+        let mut mounted = Vec::new();
+        for (mount, file) in disks {
+            let Some((point, how)) = mount else { continue };
+            let file = file.ok_or_else(|| io::Error::other("a mount without a file"))?;
+            match Worker::mount(file, point, how)? {
+                Ok(one) => mounted.push(one),
+                Err(errno) => return Ok(Err(errno)),
+            }
+        }
+        Ok(Ok(mounted))
+    }
+
+    fn mount(file: &File, point: &Path, how: &Mounting) -> io::Result<Result<Mounted, i32>> {
         if how.is_attached() {
             return Mounted::attach(file, point).map(Ok);
         }

@@ -135,6 +135,8 @@ struct Flush {
 pub struct History {
     size: u64,
     multi_conn: bool,
+    /// Where the second of two disks begins.
+    second: Option<u64>,
     writes: Vec<Write>,
     flushes: Vec<Flush>,
     /// Where the write or flush with each number is.
@@ -196,12 +198,31 @@ impl History {
         History {
             size,
             multi_conn,
+            second: None,
             writes: Vec::new(),
             flushes: Vec::new(),
             by_number: BTreeMap::new(),
             marks: Vec::new(),
             events: 0,
             begin: None,
+        }
+    }
+
+    /// The same of two disks that lie one behind the other: the second begins at this byte.
+    pub fn with_second(self, second: Option<u64>) -> History {
+        History { second, ..self }
+    }
+
+    /// Where the second of two disks begins.
+    pub fn second(&self) -> Option<u64> {
+        self.second
+    }
+
+    /// The disk of a byte, 0 or 1, and where the byte lies on it.
+    pub fn on_disk(&self, offset: u64) -> (usize, u64) {
+        match self.second {
+            Some(second) if offset >= second => (1, offset - second),
+            _ => (0, offset),
         }
     }
 

@@ -34,7 +34,7 @@ pub fn story(history: &History, epoch: &Epoch, state: &State) -> String {
         lines += 1;
         if lines <= MOST_LINES {
             let write = &history.writes()[one.write];
-            let _ = writeln!(out, "  {:<5} {}", outcome(fate), describe(write, epoch.cut));
+            let _ = writeln!(out, "  {:<5} {}", outcome(fate), describe(history, write, epoch.cut));
         }
     }
     if lines > MOST_LINES {
@@ -68,7 +68,13 @@ fn outcome(fate: &Fate) -> &'static str {
 }
 
 /// A write in one line.
-pub fn describe(write: &Write, cut: u64) -> String {
+pub fn describe(history: &History, write: &Write, cut: u64) -> String {
+    let (disk, offset) = history.on_disk(write.offset);
+    let of_disk = match (history.second(), disk) {
+        (None, _) => "",
+        (Some(_), 0) => " of the first disk",
+        (Some(_), _) => " of the second disk",
+    };
     let what = match write.kind {
         Kind::Data => "write",
         Kind::Zeros => "write of zeros",
@@ -80,11 +86,10 @@ pub fn describe(write: &Write, cut: u64) -> String {
         (false, _) => "not answered",
     };
     format!(
-        "request {}: {what} of {} bytes at {} (sector {}), {answered}{}",
+        "request {}: {what} of {} bytes at {offset}{of_disk} (sector {}), {answered}{}",
         write.number,
         write.length,
-        write.offset,
-        write.offset / SECTOR,
+        offset / SECTOR,
         if write.fua { ", with FUA" } else { "" }
     )
 }

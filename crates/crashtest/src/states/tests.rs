@@ -231,3 +231,35 @@ fn a_state_lacks_what_was_acknowledged_too_early() {
     let owing = sound.epochs().filter(|epoch| epoch.acked > 0);
     assert_eq!(owing.filter(|e| e.unsettled.iter().any(|one| one.write == 0)).count(), 0);
 }
+
+/// Two disks of 512 KiB: 1 writes and 2 writes, then a disk flushes.
+#[test]
+fn a_flush_of_one_disk_settles_nothing_of_the_other() {
+    let disk = 1 << 19;
+    for flushed in [1_u32, 2] {
+        let mut history = History::new(2 * disk, false).with_second(Some(disk));
+        let write = |connection: u32| Event::Write {
+            number: connection.into(),
+            connection,
+            offset: u64::from(connection - 1) * disk,
+            length: 512,
+            kind: Kind::Data,
+            fua: false,
+        };
+        for connection in [1, 2] {
+            history.push(write(connection));
+            history.push(Event::Answer { number: connection.into(), failed: false });
+        }
+        history.push(Event::Flush { number: 3, connection: flushed });
+        history.push(Event::Answer { number: 3, failed: false });
+        let epochs: Vec<Epoch> = history.epochs().collect();
+        let last = epochs.last().expect("an epoch");
+        let unsettled: Vec<usize> = last.unsettled.iter().map(|one| one.write).collect();
+        assert_eq!(unsettled, [2 - flushed as usize], "the write of the other disk");
+        assert_eq!(history.on_disk(disk), (1, 0));
+        let state = State { cut: last.cut, fates: vec![Fate::Lost] };
+        let told = story(&history, last, &state);
+        let name = if flushed == 1 { "second" } else { "first" };
+        assert!(told.contains(&format!(" at 0 of the {name} disk (sector 0)")), "{told}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::report::{
     StateRow, TapeFacts, WriteKind, WriteLine,
 };
 use crate::session::Session;
-use crate::states::history::{self, Epoch, Write};
+use crate::states::history::{self, Epoch, History};
 use crate::states::names;
 use crate::states::state::{self, State, ranges};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,24 +47,35 @@ impl Sweep<'_> {
         }
     }
 
-    /// Where the writes of these groups went, in terms of the file system `kind` on `image`.
-    pub fn places(&self, groups: &[Found], kind: Option<&str>, image: &Path) -> Told {
+    /// Where the writes of these groups went, in terms of the file system `kind` on each disk, of
+    /// which `images` has a file.
+    pub fn places(&self, groups: &[Found], kind: Option<&str>, images: &[&Path]) -> Told {
+        let of_disk = |(disk, image): (usize, &&Path)| self.places_on(groups, kind, disk, image);
+        images.iter().enumerate().flat_map(of_disk).collect()
+    }
+
+    fn places_on(&self, groups: &[Found], kind: Option<&str>, disk: usize, image: &Path) -> Told {
         let Some(places) = Places::of(kind, image) else { return Told::new() };
-        let writes = self.session.history().writes();
+        let history = self.session.history();
+        let writes = history.writes();
+        let at = |index: usize| history.on_disk(writes[index].offset).1;
         let of_groups = groups.iter().flat_map(|found| &found.epoch.unsettled);
-        let indices: BTreeSet<usize> = of_groups.map(|one| one.write).collect();
-        let range = |&index: &usize| (writes[index].offset, writes[index].length);
+        let is_here = |index: &usize| history.on_disk(writes[*index].offset).0 == disk;
+        let indices: BTreeSet<usize> = of_groups.map(|one| one.write).filter(is_here).collect();
+        let range = |&index: &usize| (at(index), writes[index].length);
         places.learn(&indices.iter().map(range).collect::<Vec<_>>());
         let place = |index: usize| {
             let write = &writes[index];
             let is_short = write.length <= MOST_LOOKED_AT as u64;
             let bytes = self.session.payload(index, MOST_LOOKED_AT).ok().filter(|_| is_short);
             match bytes {
-                Some(bytes) => places.describe_bytes(write.offset, &bytes),
-                None => places.describe(write.offset, write.length),
+                Some(bytes) => places.describe_bytes(at(index), &bytes),
+                None => places.describe(at(index), write.length),
             }
         };
-        indices.into_iter().filter_map(|index| Some((index, place(index)?))).collect()
+        let of_disk = if disk == 0 { "" } else { " of the second disk" };
+        let told = |index| Some((index, format!("{}{of_disk}", place(index)?)));
+        indices.into_iter().filter_map(told).collect()
     }
 
     /// A group with its example; `again` gives the command that checks a state again.
@@ -75,7 +86,7 @@ impl Sweep<'_> {
         let id = names::short(&name);
         let acked = history.acked(epoch.cut);
         let line = |(one, fate): (&history::Unsettled, &state::Fate)| {
-            line(&history.writes()[one.write], fate, epoch.cut, places.get(&one.write))
+            line(history, one.write, fate, epoch.cut, places.get(&one.write))
         };
         let example = Example {
             again: again(&id),
@@ -108,10 +119,8 @@ impl Sweep<'_> {
         let mut moments: Vec<Moment> = Vec::new();
         for (one, fate) in epoch.unsettled.iter().zip(&state.fates) {
             let write = &history.writes()[one.write];
-            let line = line(write, fate, epoch.cut, places.get(&one.write));
-            let place = line
-                .place
-                .unwrap_or_else(|| format!("disk bytes {}-{}", write.offset, write.end()));
+            let line = line(history, one.write, fate, epoch.cut, places.get(&one.write));
+            let place = crate::report::example::place(&line);
             moments.push(Moment {
                 event: write.asked,
                 kind: MomentKind::Request,
@@ -215,10 +224,22 @@ fn probe(answer: &Answer) -> Probe {
 }
 
 /// A write that the cut could take, and what became of it.
-fn line(write: &Write, fate: &state::Fate, cut: u64, place: Option<&String>) -> WriteLine {
+fn line(
+    history: &History,
+    index: usize,
+    fate: &state::Fate,
+    cut: u64,
+    place: Option<&String>,
+) -> WriteLine {
+    let write = &history.writes()[index];
+    let (disk, offset) = history.on_disk(write.offset);
+    let begin = write.offset - offset;
+    let on_disk = |(from, to): (u64, u64)| (from - begin, to - begin);
     WriteLine {
         number: write.number,
-        offset: write.offset,
+        // One of two.
+        disk: disk as u8 + 1,
+        offset,
         length: write.length,
         kind: match write.kind {
             history::Kind::Data => WriteKind::Write,
@@ -233,7 +254,7 @@ fn line(write: &Write, fate: &state::Fate, cut: u64, place: Option<&String>) -> 
             state::Fate::Torn(_) => Fate::Torn,
         },
         kept_ranges: match fate {
-            state::Fate::Torn(_) => ranges(write, fate),
+            state::Fate::Torn(_) => ranges(write, fate).into_iter().map(on_disk).collect(),
             state::Fate::Kept | state::Fate::Lost => Vec::new(),
         },
         place: place.cloned(),

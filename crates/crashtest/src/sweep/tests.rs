@@ -22,7 +22,7 @@ const SIZE: u64 = 64 * BLOCK;
 /// A log of rows: row `n` fills `length` bytes at block `2n` with `n`. A row is flushed before it
 /// is acknowledged unless `forgets` says so of it. A counter in block 0 says how many there are.
 fn rows(path: &Path, count: u8, length: usize, forgets: impl Fn(u8) -> bool) {
-    let header = Header { size_bytes: SIZE, multi_conn: true };
+    let header = Header::one_disk(SIZE);
     let mut tape = Writer::new(std::fs::File::create(path).unwrap(), header).unwrap();
     let ask = |tape: &mut Writer<_>, request: Request<'_>| {
         let number = tape.request(1, request).unwrap();
@@ -145,7 +145,7 @@ fn lost_and_broken_are_told_apart_and_grouped() {
     };
     // The marks come before the flush that would make the counter durable.
     let world = World::new(|path| {
-        let header = Header { size_bytes: SIZE, multi_conn: true };
+        let header = Header::one_disk(SIZE);
         let mut tape = Writer::new(std::fs::File::create(path).unwrap(), header).unwrap();
         let data = [1; 512];
         let number =
@@ -436,7 +436,7 @@ fn an_example_is_torn_as_little_as_possible() {
 #[test]
 fn names_are_short_and_lead_back() {
     let world = World::new(|path| {
-        let header = Header { size_bytes: SIZE, multi_conn: true };
+        let header = Header::one_disk(SIZE);
         let mut tape = Writer::new(std::fs::File::create(path).unwrap(), header).unwrap();
         for block in 0..40 {
             let data = [block as u8; 4096];

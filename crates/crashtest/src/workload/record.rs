@@ -4,7 +4,7 @@
 //! It begins with the content of the base, and what is written goes to a copy of it. Nothing of
 //! this outlives the process: the mounts are in a namespace of its own.
 
-use super::{Disk, Ran, Running, mount_point};
+use super::{Disk, Ran, Running, mount_point, second_mount_point};
 use crate::file_system::FileSystem;
 use crate::own;
 use crate::record::disk::{Node, RecordedDisk};
@@ -48,6 +48,8 @@ pub struct Run<'a> {
     pub fs: FileSystem,
     /// Content of the disk at the start.
     pub base: &'a Path,
+    /// Where the second of two disks begins in the base, which holds them one behind the other.
+    pub second: Option<u64>,
     /// The recording, a new file.
     pub tape: &'a Path,
     /// A directory for the copy of the disk and the mount points.
@@ -62,6 +64,19 @@ pub struct Run<'a> {
     pub stop: &'a Stop,
     /// Where its output goes.
     pub log: &'a Path,
+}
+
+impl Run<'_> {
+    /// The recording of a disk of this size, or of two disks that have this size together.
+    ///
+    /// # Errors
+    /// As for [`Recorder::create`].
+    pub(crate) fn recorder(&self, size: u64) -> Result<Arc<Recorder>, RecordError> {
+        match self.second {
+            Some(second) => Recorder::of_two(self.tape, second, size - second),
+            None => Recorder::create(self.tape, size, false),
+        }
+    }
 }
 
 /// What recording a workload came to.
@@ -92,13 +107,16 @@ pub fn record(run: Run<'_>) -> Result<Tested, RunError> {
     let copy = run.dir.join("disk.img");
     let size = copy_of(run.base, &copy, run.stop).map_err(told(&copy))?;
     let file = File::options().read(true).write(true).open(&copy).map_err(told(&copy))?;
-    let recorder = Recorder::create(run.tape, size, false)?;
-    let served = Served::new(&recorder, file, size, run.dir).map_err(told(run.dir))?;
-    let disk = File::options().read(true).write(true).open(&served.disk).map_err(told(&copy))?;
+    let recorder = run.recorder(size)?;
+    let served = Served::new(&recorder, file, size, run.second, run.dir).map_err(told(run.dir))?;
+    let open = |path: &PathBuf| File::options().read(true).write(true).open(path);
+    let disks: io::Result<Vec<File>> = served.disks.iter().map(open).collect();
+    let disks = disks.map_err(told(&copy))?;
     let variables = [(ACKS, served.acks.display().to_string())];
-    let running = |place| Running {
+    let running = |place, second| Running {
         command: run.command,
         place,
+        second,
         variables: &variables,
         timeout: run.timeout,
         stop: run.stop,
@@ -106,28 +124,31 @@ pub fn record(run: Run<'_>) -> Result<Tested, RunError> {
     };
     let (mut before, mut after) = (0, 0);
     let mut begin = || {
-        before = served.node.writes();
+        before = served.writes();
         recorder.begin()
     };
-    let mut written = || after = served.node.writes();
+    let mut written = || after = served.writes();
     let failed = told(Path::new("--run"));
     let ran = match run.fs.for_workload().map(|one| one.with_options(run.mount_options)) {
         // Not mounted by this process, which serves the disk: if it is killed while it mounts,
         // unmounts or writes back, it would wait for itself.
         Some(mounting) => {
             let point = mount_point(run.dir).map_err(told(run.dir))?;
-            let file = disk.try_clone().map_err(told(&copy))?;
-            let disk = Some(Disk { file, mounting });
-            running(&point).run(disk, &mut begin, &mut written).map_err(failed)?
+            let second = run.second.map(|_| second_mount_point(run.dir)).transpose();
+            let second = second.map_err(told(run.dir))?;
+            let disk = |file| Disk { file, mounting: mounting.clone() };
+            let disks = disks.into_iter().map(disk).collect();
+            let running = running(&point, second.as_deref());
+            running.run(disks, &mut begin, &mut written).map_err(failed)?
         }
         None => {
-            let device = LoopDevice::attach(&disk, false).map_err(told(&copy))?;
+            let device = LoopDevice::attach(&disks[0], false).map_err(told(&copy))?;
             begin().map_err(told(run.tape))?;
-            running(device.path()).run(None, &mut || Ok(()), &mut written).map_err(failed)?
+            let running = running(device.path(), None);
+            running.run(Vec::new(), &mut || Ok(()), &mut written).map_err(failed)?
         }
     };
     let writes = after - before;
-    drop(disk);
     drop(served);
     let output = |source| RecordError::Output { path: run.tape.to_owned(), source };
     let recorded = recorder.finish().map_err(output)?;
@@ -179,24 +200,43 @@ impl Drop for ServedDirectory {
     }
 }
 
-/// The disk of a workload and the file for its acknowledgements.
+/// The disks of a workload and the file for its acknowledgements.
 struct Served {
     /// Keeps the directory mounted.
     _directory: ServedDirectory,
-    node: Arc<Node>,
-    disk: PathBuf,
+    nodes: Vec<Arc<Node>>,
+    disks: Vec<PathBuf>,
     acks: PathBuf,
 }
 
 impl Served {
-    fn new(recorder: &Arc<Recorder>, file: File, size: u64, dir: &Path) -> io::Result<Served> {
+    fn new(
+        recorder: &Arc<Recorder>,
+        file: File,
+        size: u64,
+        second: Option<u64>,
+        dir: &Path,
+    ) -> io::Result<Served> {
         let directory = ServedDirectory::new(dir)?;
-        let disk = RecordedDisk::new(Arc::clone(recorder), file, size)?;
-        let node = Arc::new(Node::Disk(disk));
-        let disk = directory.insert("disk", Arc::clone(&node))?;
+        let mut nodes = Vec::new();
+        if let Some(begin) = second {
+            let (recorder, file) = (Arc::clone(recorder), file.try_clone()?);
+            nodes.push(RecordedDisk::second(recorder, file, begin, size - begin)?);
+        }
+        nodes.insert(0, RecordedDisk::new(Arc::clone(recorder), file, second.unwrap_or(size))?);
+        let nodes: Vec<Arc<Node>> =
+            nodes.into_iter().map(|disk| Arc::new(Node::Disk(disk))).collect();
+        let insert = |(name, node)| directory.insert(name, Arc::clone(node));
+        let disks: io::Result<Vec<PathBuf>> =
+            ["disk", "disk2"].into_iter().zip(&nodes).map(insert).collect();
+        let disks = disks?;
         let acks = Node::Acks(MarkFile::new(Arc::clone(recorder)));
         let acks = directory.insert("acks", Arc::new(acks))?;
-        Ok(Served { _directory: directory, node, disk, acks })
+        Ok(Served { _directory: directory, nodes, disks, acks })
+    }
+
+    fn writes(&self) -> u64 {
+        self.nodes.iter().map(|node| node.writes()).sum()
     }
 }
 

@@ -70,7 +70,7 @@ fn a_workload_that_unmounts_is_found_out(machine: &Machine) {
 fn how<'a>(fs: FileSystem, image: &'a Path, dir: &'a Path, stop: &'a Stop) -> SetUp<'a> {
     let (command, variables, timeout, log) = ("", &[][..], LONG, Path::new("/dev/null"));
     let mount_options = "";
-    SetUp { fs, image, dir, mount_options, command, variables, timeout, stop, log }
+    SetUp { fs, image, second: None, dir, mount_options, command, variables, timeout, stop, log }
 }
 
 fn a_disk_is_set_up(machine: &Machine) {

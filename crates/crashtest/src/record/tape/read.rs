@@ -1,8 +1,9 @@
 //! Reading a recording, record by record, even if it is damaged.
 
 use super::{
-    ANSWER, BEGIN, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, MAGIC, MARK, MARKS_SINCE,
-    MOST_MARK_BYTES, NO_HOLE, RECORD_BYTES, TRIM, VERSION, WRITE, ZEROS, check_mark, le32, le64,
+    ANSWER, BEGIN, DISKS, EMPTY, END, FLUSH, FUA, Fields, HEADER_BYTES, Header, MAGIC, MARK,
+    MARKS_SINCE, MOST_MARK_BYTES, NO_HOLE, ONE_DISK, RECORD_BYTES, TRIM, VERSION, WRITE, ZEROS,
+    check_mark, le32, le64,
 };
 use seekless_engine::checksum::crc32c;
 use std::collections::HashSet;
@@ -178,7 +179,12 @@ impl<R: Read> Recording<R> {
         if !(1..=VERSION).contains(&version) {
             return Err(TapeError::Newer(version));
         }
-        let header = Header { size_bytes: le64(&bytes, 16), multi_conn: le32(&bytes, 12) & 1 != 0 };
+        let second = Some(le64(&bytes, 24)).filter(|_| version > ONE_DISK);
+        let header =
+            Header { size_bytes: le64(&bytes, 16), multi_conn: le32(&bytes, 12) & 1 != 0, second };
+        if !header.is_sound() {
+            return Err(TapeError::Header);
+        }
         Ok(Recording {
             file,
             header,
@@ -238,7 +244,7 @@ impl<R: Read> Recording<R> {
         self.at = payload_at + u64::from(fields.payload_bytes());
         let known = match fields.kind {
             WRITE | ZEROS | TRIM => self.ask(&fields) && self.is_inside(&fields),
-            FLUSH => self.ask(&fields),
+            FLUSH => self.ask(&fields) && self.has_connection(fields.connection),
             ANSWER => self.open.remove(&(fields.connection, fields.number)),
             MARK => self.is_next_mark(&fields),
             BEGIN => self.is_begin(&fields),
@@ -299,8 +305,14 @@ impl<R: Read> Recording<R> {
     }
 
     fn is_inside(&self, fields: &Fields) -> bool {
+        let range = self.header.range(fields.connection);
         let end = fields.offset.checked_add(u64::from(fields.length));
-        end.is_some_and(|end| end <= self.header.size_bytes)
+        range.start <= fields.offset && end.is_some_and(|end| end <= range.end)
+    }
+
+    /// Of two disks each has a connection, and there are no others.
+    fn has_connection(&self, connection: u32) -> bool {
+        self.header.second.is_none() || DISKS.contains(&connection)
     }
 
     /// Reads past the payload of a record; `None` if its checksum is wrong.

@@ -1,7 +1,7 @@
 use super::*;
 use std::io;
 
-const HEADER: Header = Header { size_bytes: 1 << 20, multi_conn: true };
+const HEADER: Header = Header { size_bytes: 1 << 20, multi_conn: true, second: None };
 
 /// A recording with one of each kind, and where its records begin.
 fn sample() -> (Vec<u8>, Vec<usize>) {
@@ -204,8 +204,49 @@ fn senseless_records_are_damage() {
         assert_eq!(read(&bytes), (vec![], TapeEnd::Damaged { at: 64 }), "{bad:?}");
     }
     let mut newer = HEADER.to_bytes();
-    newer[8] = 3;
+    newer[8] = 4;
     let sum = crc32c(&newer[..60]);
     newer[60..].copy_from_slice(&sum.to_le_bytes());
-    assert!(matches!(Recording::open(newer.as_slice()), Err(TapeError::Newer(3))));
+    assert!(matches!(Recording::open(newer.as_slice()), Err(TapeError::Newer(4))));
+}
+
+/// A recording of two disks of a block each, with one request of a connection.
+fn of_two(connection: u32, request: Request<'_>) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), Header::two_disks(4096, 4096)).expect("it works");
+    writer.request(connection, request).expect("it works");
+    writer.finish().expect("it works")
+}
+
+#[test]
+fn a_recording_of_two_disks_says_where_the_second_begins() {
+    let write = |offset| Request::Write { offset, data: &[7; 512], fua: false };
+    let bytes = of_two(2, write(4096));
+    let header = Recording::open(bytes.as_slice()).expect("it works").header();
+    assert_eq!((header.size_bytes, header.second, header.multi_conn), (8192, Some(4096), false));
+    // Earlier programs would take a flush of one disk for one of both.
+    assert_eq!(le32(&bytes, 8), 3);
+    assert_eq!(le32(&sample().0, 8), 2, "recordings of one disk are as they were");
+    let is_used = |bytes: &[u8]| read(bytes) != (Vec::new(), TapeEnd::Damaged { at: 64 });
+    assert!(is_used(&bytes) && is_used(&of_two(1, write(4096 - 512))));
+    for (connection, offset) in [(1, 4096), (1, 4095), (2, 0), (2, 4095), (2, 8192), (3, 0)] {
+        assert!(!is_used(&of_two(connection, write(offset))), "{connection} at {offset}");
+    }
+    assert!(is_used(&of_two(2, Request::Flush)) && !is_used(&of_two(3, Request::Flush)));
+}
+
+#[test]
+fn a_second_disk_has_bytes_and_flushes_of_its_own() {
+    let open = |header: Header| {
+        let bytes = Writer::new(Vec::new(), header).and_then(Writer::finish).expect("it works");
+        Recording::open(bytes.as_slice()).map(|_| ())
+    };
+    let good = Header::two_disks(4096, 4096);
+    assert!(open(good).is_ok());
+    for bad in [
+        Header { second: Some(8192), ..good },
+        Header { second: Some(u64::MAX), ..good },
+        Header { multi_conn: true, ..good },
+    ] {
+        assert!(matches!(open(bad), Err(TapeError::Header)), "{bad:?}");
+    }
 }

@@ -98,6 +98,7 @@ pub fn example(id: &str, output: &str) -> Example {
 
 fn writes() -> Vec<WriteLine> {
     let line = |number, offset, length, fate, place: Option<&str>| WriteLine {
+        disk: 1,
         number,
         offset,
         length,
