@@ -12,7 +12,8 @@ use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use slab::Slab;
 use std::fmt;
 
-const PAGE: usize = 64;
+/// Blocks in a page. Random writes to a large disk fill one block of a page each.
+const PAGE: usize = 16;
 
 /// What is known of one block. Version 0 stands for zeros, which is what was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
