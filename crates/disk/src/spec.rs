@@ -14,7 +14,7 @@ pub mod queue;
 pub mod seek;
 pub mod zoned;
 
-pub(crate) use check::wrong_defects;
+pub(crate) use check::{pattern, wrong_defects};
 pub use electronics::{
     Buffer, Bus, Cache, ExtraDisconnect, FastWrite, Overheads, Prefetch, ReadAhead, WriteBack,
 };

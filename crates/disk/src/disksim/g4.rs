@@ -9,10 +9,10 @@ use super::fields::{self, Fields};
 use super::lexer::{Place, shorten};
 use super::parser::{Block, Document, Node, Value};
 use super::{ImportError, Mapping};
-use crate::spec::Spec;
 use crate::spec::geometry::{
     Pattern, PatternChild, PatternEntry, PatternNode, PatternRemap, PatternSlip, PatternTrack,
 };
+use crate::spec::{Spec, pattern as fitting};
 
 /// Where the parts of a tree stand, by their numbers in it.
 #[derive(Debug, Default)]
@@ -63,8 +63,58 @@ pub(super) fn map(
     if nodes.is_empty() {
         return Err(m.error(f.place("IDX"), "no node", "the last one is the root"));
     }
-    spec.pattern = Some(Pattern { root: nodes.len() as u32 - 1, slips, remaps, tracks, nodes });
+    let mut pattern = Pattern { root: nodes.len() as u32 - 1, slips, remaps, tracks, nodes };
+    cut_repetitions(&mut pattern, m);
+    cut_reach(&mut pattern, spec, m);
+    spec.pattern = Some(pattern);
     Ok(())
+}
+
+/// Cuts a last entry that repeats its child once and asks for more sectors than the child has. The
+/// reference simulator never asks for these sectors, because the child does not know them.
+fn cut_repetitions(pattern: &mut Pattern, m: &mut Mapping<'_>) {
+    for number in 0..pattern.nodes.len() {
+        let Some(&last) = pattern.nodes[number].entries.last() else { continue };
+        let Some(holds) = fitting::holds(pattern, last.child) else { continue };
+        if last.run > last.length || last.run <= holds || holds == 0 {
+            continue;
+        }
+        let index = pattern.nodes[number].entries.len() - 1;
+        let place = m.tree.entries[number][index];
+        let gone = last.run - holds;
+        m.warn(
+            place,
+            format!(
+                "entry {index} of node {number} asks for {gone} sectors more than its child has; \
+                 they were cut off"
+            ),
+        );
+        let entry = &mut pattern.nodes[number].entries[index];
+        (entry.run, entry.length) = (holds, holds);
+    }
+}
+
+/// Cuts the last entry of the root where it leaves the cylinders of the disk.
+fn cut_reach(pattern: &mut Pattern, spec: &mut Spec, m: &mut Mapping<'_>) {
+    if spec.cylinders == 0 || !fitting::sound(spec, pattern) {
+        return;
+    }
+    let Some(within) = fitting::within(spec, pattern) else { return };
+    let (root, before) = (pattern.root as usize, pattern.sectors());
+    let index = pattern.nodes[root].entries.len() - 1;
+    let place = m.tree.entries[root][index];
+    let entry = &mut pattern.nodes[root].entries[index];
+    entry.run = within - entry.lbn;
+    entry.length = entry.length.min(entry.run);
+    m.warn(
+        place,
+        format!(
+            "entry {index} of node {root}, the root, reaches beyond the {} cylinders; its last \
+             {} sectors were cut off",
+            spec.cylinders,
+            before - pattern.sectors()
+        ),
+    );
 }
 
 /// The next value of a flat list.

@@ -297,6 +297,33 @@ fn a_block_is_built_on_another() {
     assert_eq!(import(&files, "tiny.parv", None).expect("imports").spec.name, "TINY");
 }
 
+/// A tree whose last entry asks for more than there is: the reference simulator never reaches those
+/// sectors, and the import names what it cuts.
+#[test]
+fn a_last_entry_that_asks_for_too_much_is_cut_with_a_note() {
+    let begin = MODEL.find("dm_layout_g1 {").expect("layout");
+    let with = |from: &str, to: &str| {
+        let mut files = files();
+        assert!(PATTERN.contains(from), "{from}");
+        let model = MODEL[..begin].replace("Block count = 1500", "Flavour of data = 3");
+        let tree = PATTERN.replace(from, to).replace("Remaps = [ 5, 1, 9, 1, 95, 100 ]", "");
+        files.insert("tiny.model".into(), format!("{model}{tree}"));
+        import(&files, "tiny.parv", None).expect("imports")
+    };
+    let whole = with("0, 0, 0,  950", "0, 0, 0,  950");
+    assert_eq!(whole.spec.capacity_sectors(), 1900 - 3);
+    // One cylinder too far in: the last track of each surface lies on cylinder 10 of ten.
+    let far = with("0, 0, 0,  950", "0, 1, 0,  950");
+    let note = "reaches beyond the 10 cylinders; its last 550 sectors were cut off";
+    assert!(far.warnings.iter().any(|said| said.contains(note)), "{:?}", far.warnings);
+    assert_eq!(far.spec.capacity_sectors(), 1350 - 3);
+    // The root is there once and asks for seven sectors more than its node has.
+    let more = with("950, 5, 0.0,  1900, 10", "957, 5, 0.0,  957, 5");
+    let note = "entry 0 of node 1 asks for 7 sectors more than its child has";
+    assert!(more.warnings.iter().any(|said| said.contains(note)), "{:?}", more.warnings);
+    assert_eq!(more.spec.capacity_sectors(), 950 - 3);
+}
+
 const PATTERN: &str = "dm_layout_g4 {
     TP = [ 0, 99, 100,  0, 89, 100 ],
     IDX = [
@@ -340,7 +367,6 @@ fn a_tree_of_patterns_is_read() {
         ("950, 5, 0.0,  1900", "960, 5, 0.0,  1900", "repeats 960 sectors, but node 0 has 950"),
         ("500, 0, 0.5,  90", "501, 0, 0.5,  90", "the one before it ends at 500"),
         ("500, 0, 0.5,  90", "490, 0, 0.5,  90", "the one before it ends at 500"),
-        ("[ 0, 0, 0,  950", "[ 0, 1, 0,  950", "from cylinder 1 to 10"),
         ("[ 0, 0, 0,  950", "[ 0, -1, 0,  950", "from cylinder -1 to 8"),
         ("5, 0.0,  1900", "9223372036854775807, 0.0,  1900", "more than any disk has"),
         ("0, 0, 0.0,  100, 1, 0.1", "0, 0, 0.0,  100, 1, 1e300", "turns"),

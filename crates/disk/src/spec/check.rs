@@ -1,6 +1,6 @@
 //! Checks of a specification: every error names the field and what to do.
 
-mod pattern;
+pub(crate) mod pattern;
 mod seek;
 
 use super::{Defect, FastWrite, Mapping, Sparing, Spec, SpecError};

@@ -165,6 +165,45 @@ fn children(pattern: &Pattern) -> Checked {
     Ok(())
 }
 
+/// Sectors that a child has.
+pub(crate) fn holds(pattern: &Pattern, child: PatternChild) -> Option<u64> {
+    match child {
+        PatternChild::Track(track) => {
+            let found = pattern.tracks.get(track as usize)?;
+            Some(u64::from(found.last.checked_sub(found.first)?) + 1)
+        }
+        PatternChild::Node(node) => pattern.nodes.get(node as usize).map(covered),
+    }
+}
+
+/// How many sectors of the root lie on the cylinders of the disk, if the first one that does not
+/// belongs to the last entry. The tree has passed all checks but that of its reach.
+pub(crate) fn within(spec: &Spec, pattern: &Pattern) -> Option<u64> {
+    let root = pattern.nodes.get(pattern.root as usize)?;
+    let last = root.entries.last()?;
+    let mut spans: Spans = vec![None; pattern.nodes.len()];
+    let mut fits = |sectors: u64| {
+        let (low, high) = span(pattern, PatternChild::Node(pattern.root), sectors, &mut spans);
+        low >= 0 && high < i128::from(spec.cylinders)
+    };
+    let (mut low, mut high) = (last.lbn, covered(root));
+    if fits(high) || (low > 0 && !fits(low)) {
+        return None;
+    }
+    // All that is below `low` fits, and `high` sectors do not.
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    (low > last.lbn).then_some(low)
+}
+
+/// True if nothing is wrong with the tree apart from how far it reaches.
+pub(crate) fn sound(spec: &Spec, pattern: &Pattern) -> bool {
+    let whole = Spec { cylinders: u32::MAX, ..spec.clone() };
+    check(&whole, pattern).is_ok()
+}
+
 /// The lowest and the highest cylinder, relative to the begin.
 type Span = (i128, i128);
 
