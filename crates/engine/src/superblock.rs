@@ -166,15 +166,35 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Writes both copies.
+    /// Writes both copies, when everything that was written before is durable: a power cut must
+    /// not leave a superblock without what it describes.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
         debug_assert!((2..=disk.blocks()).contains(&self.device_blocks), "no room for two copies");
+        disk.flush()?;
         let block = self.encode();
         disk.write(self.device_blocks - 1, Data::bytes(block.clone()))?;
         disk.write(0, Data::bytes(block))
+    }
+
+    /// Removes the superblock of a volume that a new one replaces, and makes that durable: a power
+    /// cut must not leave the old superblock with metadata of the new volume.
+    ///
+    /// # Errors
+    /// What the medium reports.
+    pub fn erase(disk: &mut dyn Disk) -> Result<(), IoError> {
+        let last = disk.blocks().saturating_sub(1);
+        let mut erased = false;
+        for at in [0, last] {
+            let is_one = |block: &Data| block.to_bytes().starts_with(&MAGIC);
+            if disk.read(at, 1).is_ok_and(|block| is_one(&block)) {
+                disk.write(at, Data::zeros(1))?;
+                erased = true;
+            }
+        }
+        if erased { disk.flush() } else { Ok(()) }
     }
 
     /// Reads the first copy, or the second if the first is unusable.

@@ -202,6 +202,7 @@ pub fn read_superblock(disk: &mut dyn Disk) -> Result<Superblock, LayoutError> {
 pub fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
     let kind = Kind::from_number(options.layout).expect("the caller names a layout that exists");
     (kind.check_size)(kind.name, disk.blocks(), options)?;
+    Superblock::erase(disk)?;
     (kind.format)(disk, options)
 }
 

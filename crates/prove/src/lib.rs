@@ -21,6 +21,7 @@ pub mod files;
 mod keep;
 mod kinds;
 pub mod machine;
+pub mod making;
 mod memo;
 mod mounting;
 pub mod oracle;

@@ -123,6 +123,21 @@ pub fn cut_recovery<S: Subject>(
     (cuts, media)
 }
 
+/// Has `work` write to media and records what a power cut at each of its writes would find.
+/// Returns that, and what the media hold afterwards, flushed or not.
+pub fn cut_work(
+    media: Vec<Cells>,
+    volatile: bool,
+    work: impl FnOnce(&mut [&mut dyn Disk]),
+) -> (Vec<Cut>, Cut) {
+    let power = RefCell::new(Power::new(Found::after_a_cut(media), volatile, usize::MAX));
+    let mut cuts = CutDisk::all(&power);
+    let mut disks: Vec<_> = cuts.iter_mut().map(|cut| cut as &mut dyn Disk).collect();
+    work(&mut disks);
+    let Power { cuts, flushed, pending, .. } = power.into_inner();
+    (cuts, Cut { flushed, pending })
+}
+
 /// What a mount leaves of one device.
 #[derive(Debug)]
 pub struct Left {

@@ -95,6 +95,7 @@ pub fn attach(
         options: areas.options(),
         sums: areas.sums,
     };
+    of_log(Superblock::erase(log))?;
     of_log(recover::write_first(log, &areas, options.identity()))?;
     let first = origin.read(0, BOUND_BLOCKS as u32)?;
     of_log(log.write(beside(&superblock), first))?;

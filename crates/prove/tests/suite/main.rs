@@ -6,6 +6,7 @@ mod hunters;
 mod contract;
 mod edges;
 mod files;
+mod making;
 mod own_subject;
 mod planted_bugs;
 mod planted_files;
