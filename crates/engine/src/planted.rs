@@ -102,17 +102,25 @@ planted_bugs! {
     DirectoryBeforeLeavers: "a directory is removed before the names that leave it have gone",
     ReclaimForgetsFrees: "a reclaim frees what an operation has given up meanwhile",
     ReclaimForgetsNames: "a reclaim does not count names that an operation gives meanwhile",
+    SecondCopyIgnored: "the second copy of the superblock is not read",
+    ForcedTrimForgotten: "a forced trim is answered before it is durable",
+    OlderRead: "a read brings what the origin holds of a block that is younger in the log",
+    FsyncWithoutInode: "fsync does not write the inode of a file",
+    MovedKeepsParent: "a directory that moves keeps its `..`",
+    CutTailCounted: "an inode counts the sectors of a tail that was cut off",
 }
 
 impl PlantedBug {
     /// Bugs for update in place.
-    pub const INPLACE: [PlantedBug; 6] = [
+    pub const INPLACE: [PlantedBug; 8] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::MissingFlush,
         PlantedBug::ErrorSwallowed,
         PlantedBug::ErrorForgotten,
         PlantedBug::FlushRetried,
         PlantedBug::OtherFlushTrusted,
+        PlantedBug::ForcedTrimForgotten,
+        PlantedBug::SecondCopyIgnored,
     ];
 
     /// Bugs for the virtual log.
@@ -155,7 +163,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for the disk caching disk.
-    pub const DCD: [PlantedBug; 10] = [
+    pub const DCD: [PlantedBug; 11] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -166,6 +174,7 @@ impl PlantedBug {
         PlantedBug::TombstoneEarly,
         PlantedBug::DestageBeforeDurable,
         PlantedBug::ProgressEarly,
+        PlantedBug::OlderRead,
     ];
 
     /// Bugs for a disk caching disk with its log on a device of its own.
@@ -224,7 +233,7 @@ impl PlantedBug {
     pub const HYLOG: [PlantedBug; 2] = [PlantedBug::AckBeforeDurable, PlantedBug::MissingFlush];
 
     /// Bugs for file systems.
-    pub const FILES: [PlantedBug; 29] = [
+    pub const FILES: [PlantedBug; 32] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::ErrorSwallowed,
         PlantedBug::GenerationKept,
@@ -254,6 +263,9 @@ impl PlantedBug {
         PlantedBug::DirectoryBeforeLeavers,
         PlantedBug::ReclaimForgetsFrees,
         PlantedBug::ReclaimForgetsNames,
+        PlantedBug::FsyncWithoutInode,
+        PlantedBug::MovedKeepsParent,
+        PlantedBug::CutTailCounted,
     ];
 
     /// The bug of this name, as `{:?}` writes it.

@@ -108,7 +108,8 @@ impl Layer for Inplace {
                 Op::Flush => FLUSH,
                 Op::Trim => 0,
             };
-        if io.fua && self.volatile {
+        let forgotten = io.op == Op::Trim && planted(PlantedBug::ForcedTrimForgotten);
+        if io.fua && self.volatile && !forgotten {
             io.tag |= FORCED;
         }
         if io.op == Op::Write {

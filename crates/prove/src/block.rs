@@ -7,6 +7,7 @@ mod content_names;
 mod create;
 mod history;
 pub mod oracle;
+mod redundancy;
 pub mod request;
 pub mod stack;
 mod volume;

@@ -71,10 +71,17 @@ impl Strike {
         Strike { device, at, how }
     }
 
-    /// What it comes to, if an unreadable block is `covered` by other devices. No device makes up
-    /// for wrong bytes: an array does not notice them.
-    pub fn damage(&self, covered: bool) -> Damage {
+    /// The place that it strikes.
+    pub fn place(&self) -> (usize, u64) {
+        (self.device, self.at)
+    }
+
+    /// What it comes to, if an unreadable block is `covered` by other devices, or if the volume
+    /// `makes_up` for the block by itself. No device makes up for wrong bytes: an array does not
+    /// notice them.
+    pub fn damage(&self, covered: bool, makes_up: bool) -> Damage {
         match self.how {
+            _ if makes_up => Damage::None,
             How::Unreadable if covered => Damage::Covered(self.device),
             _ => Damage::Open,
         }

@@ -15,6 +15,7 @@ use crate::mounting::{join, mount, mount_recovered};
 use crate::oracle::{Allowance, Oracle};
 use crate::read_only_mount::read_only;
 use crate::recovery_cuts::Found;
+use crate::rules::{Rule, on_behalf, verdict};
 use crate::subject::{ContentOf, Subject};
 use crate::violation::{Sort, Wrong};
 use crate::volume::Mounted as _;
@@ -155,7 +156,8 @@ impl<S: Subject> Checker<S> {
             let print = moment.print_of(&fates);
             let mut rng = Rng::stream(print as u64 ^ moment.pending.len() as u64, "state");
             let state = State { moment, fates: &fates, print, dispensable: &dispensable };
-            if let Some(wrong) = self.state(&state, oracle, &mut rng, report) {
+            let wrong = self.state(&state, oracle, &mut rng, report);
+            if let Some(wrong) = wrong.filter(|wrong| wrong.rule.applies()) {
                 return Some(self.blame(moment, fates, wrong, oracle, report));
             }
         }
@@ -273,11 +275,11 @@ impl<S: Subject> Checker<S> {
             return None;
         }
         let story = content.as_ref().map(|one| oracle.judge(one, allowance)).unwrap_or_default();
-        if story.is_empty() {
+        let wrong = verdict(Sort::Content, story);
+        if wrong.is_none() {
             *good_at = oracle.revision();
-            return None;
         }
-        Some(Wrong { sort: Sort::Content, story })
+        wrong
     }
 
     /// Mounts media and reads everything back, or looks at them where that is enough.
@@ -337,7 +339,7 @@ impl<S: Subject> Checker<S> {
         if self.damage == Damage::None
             && let Some(what) = self.subject.disagreement(&mut media)
         {
-            return Err(Wrong { sort: Sort::Parity, story: vec![what] });
+            return Err(Rule::MembersAgree.wrong(Sort::Parity, what));
         }
         let mut volume = join::<S>(mounted, media, lost, self.volatile);
         let content = match oracle.read(&mut volume) {
@@ -349,12 +351,12 @@ impl<S: Subject> Checker<S> {
             self.look(&before, None, &content, oracle)?;
         }
         if let Some(what) = inspected.and_then(|seen| oracle.differs(&content, &seen, false)) {
-            return Err(Wrong { sort: Sort::Read, story: vec![what] });
+            return Err(Rule::MountShows.wrong(Sort::Read, what));
         }
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             let story = oracle.exercise(&mut volume, rng);
             if !story.is_empty() {
-                return Err(Wrong { sort: Sort::Dead, story });
+                return Err(Wrong { rule: Rule::Works, sort: Sort::Dead, story });
             }
         }
         Ok(self.intern(Some(content)))
@@ -370,7 +372,7 @@ impl<S: Subject> Checker<S> {
         oracle: &mut S::Oracle,
     ) -> Result<(), Wrong> {
         self.work += blocks(media);
-        let wrong = |what: String| Wrong { sort: Sort::Look, story: vec![what] };
+        let wrong = |what: String| Rule::ReadOnlyShows.wrong(Sort::Look, what);
         let read = |volume: &mut _| oracle.read_what_can_be(volume);
         let seen = read_only(self.subject, media, lost, self.volatile, read).map_err(wrong)?;
         match oracle.differs(&seen, content, self.subject.spare() > 0) {
@@ -441,7 +443,8 @@ impl<S: Subject> Checker<S> {
         let place = any_place(&media, rng);
         let strike = Strike::draw(self.subject.checks(), place, &media, rng);
         let covered = state.dispensable.contains(&place.0);
-        let damage = strike.damage(covered);
+        let makes_up = self.subject.makes_up(&media, strike.place(), false);
+        let damage = strike.damage(covered, makes_up);
         // A subject without checksums promises nothing about damage together with a power cut.
         if damage == Damage::Open && !self.subject.checks() {
             return None;
@@ -450,18 +453,16 @@ impl<S: Subject> Checker<S> {
         report.states += 1;
         report.recovered += 1;
         self.damage = damage;
-        let result = self.recover(media, oracle, rng, report).map(|index| {
+        let result = on_behalf(Rule::DamageNoticed, || {
+            let index = self.recover(media, oracle, rng, report)?;
             let content = self.contents[index].content.as_ref();
-            content.map(|one| oracle.judge(one, damage.allowance())).unwrap_or_default()
+            let judged = content.map(|one| oracle.judge(one, damage.allowance()));
+            Ok::<_, Wrong>(judged.and_then(|complaints| verdict(Sort::Damage, complaints)))
         });
         self.damage = Damage::None;
-        let story = result.unwrap_or_else(|wrong| wrong.story);
-        if story.is_empty() {
-            return None;
-        }
-        let mut whole = vec![format!("then {strike}")];
-        whole.extend(story);
-        Some(Wrong { sort: Sort::Damage, story: whole })
+        let mut story = result.unwrap_or_else(Some)?.story;
+        story.insert(0, format!("then {strike}"));
+        Some(Wrong { rule: Rule::DamageNoticed, sort: Sort::Damage, story })
     }
 
     /// Recovers a state without one of its devices; no content if damage keeps it from being read.
@@ -495,7 +496,7 @@ impl<S: Subject> Checker<S> {
         if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
             let story = oracle.exercise(&mut volume, rng);
             if !story.is_empty() {
-                return Err(Wrong { sort: Sort::Dead, story });
+                return Err(Wrong { rule: Rule::Works, sort: Sort::Dead, story });
             }
         }
         Ok(Some(self.intern(Some(content))))
@@ -552,10 +553,10 @@ fn blocks(media: &[Cells]) -> u64 {
 }
 
 fn unmountable(error: &str) -> Wrong {
-    Wrong { sort: Sort::Dead, story: vec![format!("the volume cannot be mounted: {error}")] }
+    Rule::Mounts.wrong(Sort::Dead, format!("the volume cannot be mounted: {error}"))
 }
 
 fn unreadable(error: &str) -> Wrong {
-    let story = vec![format!("the volume cannot be read after the crash: {error}")];
-    Wrong { sort: Sort::Dead, story }
+    let story = format!("the volume cannot be read after the crash: {error}");
+    Rule::CanBeRead.wrong(Sort::Dead, story)
 }

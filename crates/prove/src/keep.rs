@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn requests_are_cut_short_and_unknown_operations_ignored() {
-        let trim = |count| Operation::Request(BlockRequest::Trim { at: 3, count });
+        let trim = |count| Operation::Request(BlockRequest::Trim { at: 3, count, fua: false });
         let script = [Operation::Request(BlockRequest::Flush), trim(9)];
         let keep: Keep = "1:2,7".parse().expect("a list");
         assert_eq!(keep.of(&script), [(1, trim(2))]);

@@ -2,6 +2,7 @@
 //! between the run loop and what is proved.
 
 use crate::machine::Machine;
+use crate::rules::Complaint;
 use crate::script::Request;
 use crate::violation::Wrong;
 use crate::volume::Volume;
@@ -126,7 +127,7 @@ pub trait Oracle: Debug {
     fn print(content: &Self::Content) -> u64;
 
     /// Everything that is wrong with a content found after a crash, a sentence each.
-    fn judge(&self, found: &Self::Content, allowance: Allowance) -> Vec<String>;
+    fn judge(&self, found: &Self::Content, allowance: Allowance) -> Vec<Complaint>;
 
     /// The first thing that is not as expected; with `errors`, errors are allowed.
     fn differs(

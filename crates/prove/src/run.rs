@@ -12,6 +12,7 @@ use crate::kinds::{is_tried, kind_of};
 use crate::machine::{DeviceKind, Machine};
 use crate::oracle::{Heard, Oracle, Send};
 use crate::report::ProveReport;
+use crate::rules::Rule;
 use crate::script::Operation;
 use crate::subject::{Case, RequestOf, Subject, VolumeOf};
 use crate::violation::{Sort, Wrong};
@@ -378,14 +379,14 @@ impl<S: Subject> Run<S> {
         }
     }
 
-    fn blame(&mut self, sort: Sort, sentence: String) {
+    fn blame(&mut self, rule: Rule, sort: Sort, sentence: String) {
         let event = self.machine.lend().events();
-        self.tell(event, Wrong { sort, story: vec![sentence] });
+        self.tell(event, rule.wrong(sort, sentence));
     }
 
     /// Notes what broke a promise, if nothing has before.
     fn tell(&mut self, event: u64, wrong: Wrong) {
-        if self.found.is_none() {
+        if self.found.is_none() && wrong.rule.applies() {
             let (operation, event) = (self.operation, self.events_before + event);
             self.found = Some(Found { operation, event, wrong, heard: self.oracle.heard() });
         }
@@ -393,7 +394,7 @@ impl<S: Subject> Run<S> {
 
     fn stuck(&mut self, how: &str) {
         let story = format!("{} requests are not answered, {how}", self.oracle.waiting());
-        self.blame(Sort::Hang, story);
+        self.blame(Rule::Answers, Sort::Hang, story);
     }
 
     /// Waits for all answers.
@@ -426,7 +427,8 @@ impl<S: Subject> Run<S> {
             self.settle(report);
         }
         if self.found.is_none() && !self.volume.stopped() && !self.is_excused() {
-            self.blame(Sort::Hang, "a clean shutdown never completes".to_owned());
+            let story = "a clean shutdown never completes".to_owned();
+            self.blame(Rule::ShutsDown, Sort::Hang, story);
         }
         if self.volume.stopped() && !self.volume.has_failed() {
             self.oracle.stopped();

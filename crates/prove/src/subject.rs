@@ -126,6 +126,12 @@ pub trait Subject: Copy + Debug {
         0
     }
 
+    /// True if it makes up for the loss of a block by itself: then nothing may come of it. Some
+    /// blocks follow from others only `at_rest`, after a clean shutdown.
+    fn makes_up(self, _media: &[Cells], _place: (usize, BlockNr), _at_rest: bool) -> bool {
+        false
+    }
+
     /// True if its devices hold copies of each other.
     fn has_copies(self) -> bool {
         false

@@ -1,5 +1,6 @@
 //! Promises, and how one was broken.
 
+use crate::rules::Rule;
 use serde::Serialize;
 use std::fmt;
 
@@ -48,6 +49,8 @@ impl fmt::Display for Sort {
 /// What is wrong with a state or an answer.
 #[derive(Clone, Debug)]
 pub struct Wrong {
+    /// The rule that found it.
+    pub rule: Rule,
     /// Which promise it is about.
     pub sort: Sort,
     /// Sentences.

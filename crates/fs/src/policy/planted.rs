@@ -7,6 +7,8 @@ use seekless_engine::planted::PlantedBug;
 const ORDERED: [PolicyKind; 2] = [PolicyKind::Sync, PolicyKind::Soft];
 /// The policies that write names later than calls are answered.
 const LAZY: [PolicyKind; 2] = [PolicyKind::Async, PolicyKind::Soft];
+/// The policy without an order.
+const UNORDERED: [PolicyKind; 1] = [PolicyKind::Async];
 /// The policy in which maps and content of files are ordered, too.
 const SOFT: [PolicyKind; 1] = [PolicyKind::Soft];
 
@@ -21,7 +23,11 @@ pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::FragmentMoveFreesOld
         | PlantedBug::SizeNotRolledBack
         | PlantedBug::RolledBackNotRedirtied
-        | PlantedBug::FactAtCompletion => &PolicyKind::ALL,
+        | PlantedBug::FactAtCompletion
+        | PlantedBug::MovedKeepsParent
+        | PlantedBug::CutTailCounted => &PolicyKind::ALL,
+        // Under an order an inode is written with what waits for it.
+        PlantedBug::FsyncWithoutInode => &UNORDERED,
         // Under `sync` names are durable before their calls are answered.
         PlantedBug::FsyncWithoutName | PlantedBug::FsyncWithoutParent => &LAZY,
         // Under `sync` maps and content of files are not ordered, and each call waits for what

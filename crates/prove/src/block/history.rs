@@ -2,6 +2,7 @@
 
 use super::content_names::{Name, Names, UNREADABLE, ZEROS};
 use crate::oracle::{Allowance, Heard};
+use crate::rules::{Complaint, Rule, complain};
 use seekless_engine::layer::Limits;
 use seekless_engine::layout::Promises;
 
@@ -208,13 +209,13 @@ impl History {
     }
 
     /// Everything that is wrong with a content found after a crash, a sentence each.
-    pub fn judge(&self, found: &[Name], names: &Names, allowance: Allowance) -> Vec<String> {
+    pub fn judge(&self, found: &[Name], names: &Names, allowance: Allowance) -> Vec<Complaint> {
         let mut wrong = Vec::new();
         let mut seen = Vec::with_capacity(self.blocks.len());
         for (block, &name) in (0..).zip(found) {
             let version = self.version(block, name);
             if version.is_none() && !self.excused(block, name, names, allowance) {
-                wrong.push(self.complaint(block, name, names));
+                complain(&mut wrong, Rule::BlockVersion, || self.complaint(block, name, names));
             }
             seen.push(version);
         }
@@ -273,7 +274,7 @@ impl History {
     }
 
     /// No request may have taken hold of some of its blocks only.
-    fn judge_requests(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
+    fn judge_requests(&self, seen: &[Option<usize>], wrong: &mut Vec<Complaint>) {
         let whole = |change: &&Change| change.distinct && self.is_whole(change);
         for change in self.changes.iter().filter(whole) {
             let (mut new, mut old) = (None, None);
@@ -288,10 +289,9 @@ impl History {
                 }
             }
             if let (Some(new), Some(old)) = (new, old) {
-                wrong.push(format!(
-                    "{} took hold of block {new} but not of block {old}",
-                    describe(change)
-                ));
+                complain(wrong, Rule::WholeRequest, || {
+                    format!("{} took hold of block {new} but not of block {old}", describe(change))
+                });
             }
         }
     }
@@ -302,7 +302,7 @@ impl History {
     }
 
     /// No change survives one that was acknowledged before it was sent.
-    fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<String>) {
+    fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<Complaint>) {
         let survivors = seen.iter().zip(&self.blocks).filter_map(|(index, versions)| {
             let change = versions[(*index)?].change?;
             let one = &self.changes[change];
@@ -315,13 +315,13 @@ impl History {
         for change in self.changes[..latest].iter().filter(before) {
             for &block in &change.blocks {
                 if seen[block as usize].is_some_and(|index| self.is_before(block, index, change)) {
-                    wrong.push(format!(
-                        "{} survived, but {}, acknowledged before it was sent, \
-                         is lost in block {block}",
-                        describe(&self.changes[latest]),
-                        describe(change)
-                    ));
-                    return;
+                    return complain(wrong, Rule::RequestOrder, || {
+                        let [survived, lost] = [&self.changes[latest], change].map(describe);
+                        format!(
+                            "{survived} survived, but {lost}, acknowledged before it was sent, \
+                             is lost in block {block}"
+                        )
+                    });
                 }
             }
         }

@@ -7,6 +7,7 @@ use super::volume::{exercise, read_all, read_what_can_be};
 use crate::block_damage::find;
 use crate::machine::Machine;
 use crate::oracle::{Allowance, Excuse, Heard, Oracle, Send};
+use crate::rules::{Complaint, Rule};
 use crate::script::Place;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::checksum::{crc32c, mix};
@@ -68,10 +69,11 @@ impl BlockOracle {
         self.change(to.now, to.volume, if fua { io.with_fua() } else { io }, number, fua);
     }
 
-    fn trim(&mut self, to: To<'_>, at: u64, count: u32) {
+    fn trim(&mut self, to: To<'_>, at: u64, count: u32, fua: bool) {
         let zeros = vec![ZEROS; count as usize];
         let number = self.history.submit(to.operation, at, &zeros, false);
-        self.change(to.now, to.volume, Io::trim(0, at, count), number, false);
+        let io = Io::trim(0, at, count);
+        self.change(to.now, to.volume, if fua { io.with_fua() } else { io }, number, fua);
     }
 
     /// A transaction of several requests, or its parts one by one where there are none.
@@ -83,7 +85,7 @@ impl BlockOracle {
                 let to = To { operation, now, volume };
                 match written {
                     true => self.write(to, at, fresh(at, 1, operation), true, fua),
-                    false => self.trim(to, at, 1),
+                    false => self.trim(to, at, 1, fua),
                 }
             }
             return;
@@ -111,11 +113,12 @@ impl BlockOracle {
 
     fn hear_error(&mut self, volume: &Node, error: &IoError, excuse: Excuse) -> Option<Wrong> {
         if !excuse.refuses {
-            return wrong(Sort::Refusal, format!("a request fails without need: {error}"));
+            let story = format!("a request fails without need: {error}");
+            return wrong(Rule::ChangeAnswered, Sort::Refusal, story);
         }
         if volume.layer.failed().is_none() {
             let story = format!("a request failed ({error}) and the volume goes on");
-            return wrong(Sort::Refusal, story);
+            return wrong(Rule::StaysFailed, Sort::Refusal, story);
         }
         let now = self.history.mark();
         self.refused.get_or_insert(now);
@@ -126,7 +129,7 @@ impl BlockOracle {
     fn hear_success(&mut self, sent: Tick, what: &str) -> Option<Wrong> {
         if self.refused.is_some_and(|refused| sent > refused) {
             let story = format!("a {what} is acknowledged after an error on the write path");
-            return wrong(Sort::Pretence, story);
+            return wrong(Rule::NoPretence, Sort::Pretence, story);
         }
         None
     }
@@ -138,7 +141,7 @@ impl BlockOracle {
             if !mixed && !self.history.may_read(block, name, sent) {
                 let found = self.names.text(name);
                 let story = format!("block {block} reads {found}, which is wrong");
-                return wrong(Sort::Read, story);
+                return wrong(Rule::ReadVersion, Sort::Read, story);
             }
         }
         None
@@ -152,8 +155,8 @@ struct To<'v> {
     volume: &'v mut Node,
 }
 
-fn wrong(sort: Sort, sentence: String) -> Option<Wrong> {
-    Some(Wrong { sort, story: vec![sentence] })
+fn wrong(rule: Rule, sort: Sort, sentence: String) -> Option<Wrong> {
+    rule.applies().then(|| rule.wrong(sort, sentence))
 }
 
 impl Oracle for BlockOracle {
@@ -178,7 +181,7 @@ impl Oracle for BlockOracle {
                 };
                 self.write(to, at, data, content == Content::Fresh, fua);
             }
-            BlockRequest::Trim { at, count } => self.trim(to, at, count),
+            BlockRequest::Trim { at, count, fua } => self.trim(to, at, count, fua),
             BlockRequest::Group { fua, .. } => self.group(to, request, fua),
             BlockRequest::Read { at, count } => {
                 let sent = self.history.mark();
@@ -197,7 +200,8 @@ impl Oracle for BlockOracle {
             (InFlight::Read { at, sent }, Ok(data)) => self.hear_read(at, sent, &data, excuse),
             (InFlight::Read { .. }, Err(_)) if excuse.damaged => None,
             (InFlight::Read { at, .. }, Err(error)) => {
-                wrong(Sort::Read, format!("a read at {at} fails without cause: {error}"))
+                let story = format!("a read at {at} fails without cause: {error}");
+                wrong(Rule::ReadAnswered, Sort::Read, story)
             }
             (InFlight::Change { number, fua, sent }, Ok(_)) => {
                 self.history.acknowledge(number, fua);
@@ -262,7 +266,7 @@ impl Oracle for BlockOracle {
         content.iter().fold(1, |sum, &name| mix(sum ^ name))
     }
 
-    fn judge(&self, found: &Rc<[Name]>, allowance: Allowance) -> Vec<String> {
+    fn judge(&self, found: &Rc<[Name]>, allowance: Allowance) -> Vec<Complaint> {
         self.history.judge(found, &self.names, allowance)
     }
 

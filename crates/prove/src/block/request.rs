@@ -37,6 +37,9 @@ pub enum BlockRequest {
         at: u64,
         /// Blocks.
         count: u32,
+        /// With forced unit access.
+        #[serde(default)]
+        fua: bool,
     },
     /// Changes single blocks as one transaction: every `step`th from `at` on, modulo the size of
     /// the volume. Where there are no transactions, each on its own.
@@ -110,7 +113,9 @@ impl fmt::Display for BlockRequest {
                 };
                 write!(f, "write {what}{at}+{count}{}", forced(fua))
             }
-            BlockRequest::Trim { at, count } => write!(f, "trim {at}+{count}"),
+            BlockRequest::Trim { at, count, fua } => {
+                write!(f, "trim {at}+{count}{}", forced(fua))
+            }
             BlockRequest::Group { at, count, step, trims, fua } => {
                 let trims = if trims { ", every third one trimmed" } else { "" };
                 write!(

@@ -3,6 +3,7 @@
 use super::create::{Made, create};
 use super::history::History;
 use super::oracle::BlockOracle;
+use super::redundancy::makes_up;
 use super::workload::Workload;
 use crate::machine::DeviceKind;
 use crate::script::Operation;
@@ -22,7 +23,7 @@ use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::MILLIS;
+use seekless_engine::units::{BlockNr, MILLIS};
 use seekless_layouts::Kind;
 use seekless_layouts::dcd::{self, Caching, Mode, Report};
 use seekless_layouts::lfs::{CLEANING, Cleaning, HOT_PERCENT, INTERVAL};
@@ -281,6 +282,10 @@ impl Subject for BlockSubject {
             BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => 0,
             BlockSubject::Array { level, members, .. } => level.spare(members),
         }
+    }
+
+    fn makes_up(self, media: &[Cells], place: (usize, BlockNr), at_rest: bool) -> bool {
+        makes_up(self, media, place, at_rest)
     }
 
     fn has_copies(self) -> bool {

@@ -179,7 +179,16 @@ const KINDS: [Workload; 34] = [
     Workload { name: "large trims", trims: 3, single: 5, most: 200, burst: 2, ..MIXED },
     Workload { name: "zeros", zeros: 60, ..MIXED },
     Workload { name: "copies of the device", copies: 50, flushes: 2, ..MIXED },
-    Workload { name: "full volume", fill: true, epochs: 2, size: Size::Tiny, trims: 0, ..MIXED },
+    Workload {
+        name: "full volume",
+        fill: true,
+        epochs: 2,
+        size: Size::Tiny,
+        trims: 0,
+        single: 40,
+        most: 40,
+        ..MIXED
+    },
     Workload { name: "filled and trimmed", fill: true, epochs: 2, trims: 5, most: 40, ..MIXED },
     Workload {
         name: "long rests",
@@ -341,7 +350,8 @@ impl Workload {
         });
         match kind {
             Some(1) => BlockRequest::Read { at, count },
-            Some(2) => BlockRequest::Trim { at, count },
+            // Looked at ahead: what follows is drawn as it was without forced trims.
+            Some(2) => BlockRequest::Trim { at, count, fua: rng.clone().below(100) < self.fua },
             Some(3) => BlockRequest::Flush,
             Some(4) => {
                 let count = 2 + rng.below(self.most) as u32;
@@ -425,7 +435,7 @@ mod tests {
             for operation in script {
                 if let Operation::Request(
                     BlockRequest::Write { at, count, .. }
-                    | BlockRequest::Trim { at, count }
+                    | BlockRequest::Trim { at, count, .. }
                     | BlockRequest::Read { at, count },
                 ) = operation
                 {

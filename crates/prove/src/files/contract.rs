@@ -77,12 +77,19 @@ impl Rules {
     /// The damage of an image before any repair.
     ///
     /// # Errors
-    /// The first finding that no operation may leave.
-    pub fn damages(self, findings: &[Box<dyn Finding>]) -> Result<Damages, &dyn Finding> {
+    /// The first finding that no operation may leave, of those that count.
+    pub fn damages(
+        self,
+        findings: &[Box<dyn Finding>],
+        counts: impl Fn(&dyn Finding) -> bool,
+    ) -> Result<Damages, &dyn Finding> {
         let all = findings.iter().map(|one| &**one);
-        match all.clone().find(|one| !self.allows(*one)) {
+        match all.clone().find(|one| !self.allows(*one) && counts(*one)) {
             Some(bad) => Err(bad),
-            None => Ok(all.fold(Damages::NONE, |sum, one| sum.with(Damage::of(one)))),
+            None => {
+                let allowed = all.filter(|one| self.allows(*one));
+                Ok(allowed.fold(Damages::NONE, |sum, one| sum.with(Damage::of(one))))
+            }
         }
     }
 

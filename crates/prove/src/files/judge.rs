@@ -11,6 +11,7 @@ use super::tags::Cell;
 use super::tree::{Body, Found, Tree};
 use super::versions::Change;
 use super::world::{Bond, LinkId, Object, ROOT, World};
+use crate::rules::{Complaint, Rule, complain};
 use seekless_fs::call::{FileKind, ROOT as ROOT_INO};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ const MOST: usize = 6;
 const STEP: u64 = 128 << 10;
 
 /// Everything that is wrong with a tree, a sentence each.
-pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<String> {
+pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<Complaint> {
     let mut judge = Judge {
         world,
         tree,
@@ -63,15 +64,15 @@ struct Judge<'j> {
     reached: BTreeSet<(Object, Name, Object)>,
     /// A name of each object that was found, and the directory that has it.
     above: BTreeMap<u32, (u32, Name)>,
-    wrong: Vec<String>,
+    wrong: Vec<Complaint>,
 }
 
 impl Judge<'_> {
     /// Most trees are good: a sentence is put together only where something is wrong.
-    fn say(&mut self, sentence: impl FnOnce(&Self) -> String) {
-        if self.wrong.len() < MOST {
+    fn say(&mut self, rule: Rule, sentence: impl FnOnce(&Self) -> String) {
+        if self.wrong.len() < MOST && rule.applies() {
             let sentence = sentence(self);
-            self.wrong.push(sentence);
+            complain(&mut self.wrong, rule, || sentence);
         }
     }
 
@@ -111,7 +112,9 @@ impl Judge<'_> {
             };
             let Body::Directory(names, strange) = &found.body else { continue };
             if *strange > 0 && !self.rules.repairs() {
-                self.say(|judge| format!("{}/ has a name that no client gave", judge.path(ino)));
+                self.say(Rule::KnownName, |judge| {
+                    format!("{}/ has a name that no client gave", judge.path(ino))
+                });
             }
             for (&name, &child) in names {
                 self.name(ino, name, child);
@@ -121,7 +124,7 @@ impl Judge<'_> {
             self.missing(ino, names);
         }
         if !self.tree.objects.contains_key(&root) {
-            self.say(|_| "the root directory is missing".to_owned());
+            self.say(Rule::RootThere, |_| "the root directory is missing".to_owned());
         }
     }
 
@@ -129,7 +132,7 @@ impl Judge<'_> {
     fn name(&mut self, above: u32, name: Name, ino: u32) {
         let Some(found) = self.tree.objects.get(&ino) else {
             if self.rules.is_strict() {
-                self.say(|judge| {
+                self.say(Rule::NameLeads, |judge| {
                     let path = judge.path_in(above, name);
                     format!("{path} leads to inode {ino}, which is free")
                 });
@@ -146,7 +149,7 @@ impl Judge<'_> {
         let Some(object) = object else {
             if self.rules.is_strict() {
                 let generation = found.generation;
-                self.say(|judge| {
+                self.say(Rule::NameLeads, |judge| {
                     let path = judge.path_in(above, name);
                     format!(
                         "{path} leads to inode {ino}, generation {generation}, which no client \
@@ -160,7 +163,7 @@ impl Judge<'_> {
         self.reached.insert((dir, name, object));
         let allowed = versions.is_some_and(|versions| versions.allows(&Some(object)));
         if self.rules.is_strict() && !allowed {
-            self.say(|judge| {
+            self.say(Rule::NameLeads, |judge| {
                 let path = judge.path_in(above, name);
                 format!("{path} leads to an object that it cannot lead to (inode {ino})")
             });
@@ -179,7 +182,7 @@ impl Judge<'_> {
         let world = self.world;
         for (name, versions) in &world.record(dir).entries {
             if !names.contains_key(name) && !versions.allows(&None) {
-                self.say(|judge| {
+                self.say(Rule::NameStays, |judge| {
                     format!("{}/{name} is gone, and nothing removed it", judge.path(ino))
                 });
             }
@@ -216,19 +219,21 @@ impl Judge<'_> {
         let counts = self.rules.is_strict() || record.attrs.only().is_some();
         if !attrs {
             let found = found.attrs;
-            self.say(|judge| {
+            self.say(Rule::Attributes, |judge| {
                 let path = judge.path(ino);
                 format!("{path} has mode {:o} and owner {}", found.mode, found.uid)
             });
         }
         if counts && record.kind != found.kind {
-            self.say(|judge| {
+            self.say(Rule::KindKept, |judge| {
                 format!("{} is a {:?}, not a {:?}", judge.path(ino), found.kind, record.kind)
             });
         }
         let text = Body::Symlink(record.text);
         if counts && record.kind == FileKind::Symlink && found.body != text {
-            self.say(|judge| format!("the text of {} is wrong: {:?}", judge.path(ino), found.body));
+            self.say(Rule::KindKept, |judge| {
+                format!("the text of {} is wrong: {:?}", judge.path(ino), found.body)
+            });
         }
     }
 
@@ -249,7 +254,7 @@ impl Judge<'_> {
             },
         };
         if !right {
-            self.say(|judge| {
+            self.say(Rule::SizeVersion, |judge| {
                 let list: Vec<String> = versions.possible().map(u64::to_string).collect();
                 format!("{} has {size} bytes; it may have {}", judge.path(ino), list.join(", "))
             });
@@ -318,6 +323,10 @@ impl Judge<'_> {
         if right || own && stale {
             return;
         }
+        let rule = match cell {
+            Cell::Tagged(tag, _) if tag.object != object => Rule::NoForeignSector,
+            _ => Rule::SectorVersion,
+        };
         let what = match cell {
             Cell::Tagged(tag, _) if tag.object != object => {
                 "content of another object (I8)".to_owned()
@@ -332,7 +341,7 @@ impl Judge<'_> {
             .flat_map(|versions| versions.possible().map(|one| format!("{one:?}")))
             .collect();
         let may = if possible.is_empty() { "zeros".to_owned() } else { possible.join(" or ") };
-        self.say(|judge| {
+        self.say(rule, |judge| {
             let path = judge.path(ino);
             format!("sector {sector} of {path} is {what}; it may be {may}")
         });
@@ -354,8 +363,13 @@ impl Judge<'_> {
             }
             let names: Vec<String> = alive.iter().map(|&id| self.link_name(id)).collect();
             let moved = alive.iter().any(|&id| world.links[id].places.len() > 1);
-            let rule = if moved { "I11" } else { "I10" };
-            self.say(|_| format!("no name leads to what {} was ({rule})", names.join(" or ")));
+            let (rule, number) = match moved {
+                true => (Rule::RenamedName, "I11"),
+                false => (Rule::FsyncedName, "I10"),
+            };
+            self.say(rule, |_| {
+                format!("no name leads to what {} was ({number})", names.join(" or "))
+            });
         }
     }
 

@@ -10,11 +10,12 @@ use super::tree::Tree;
 use crate::memo::recorder::Done;
 use crate::memo::transcripts::Event;
 use crate::memo::{Content, Contents, Transcripts};
+use crate::rules::Rule;
 use crate::subject::Recovery;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk;
-use seekless_formats::Kind;
+use seekless_formats::{Finding, Kind};
 use std::rc::Rc;
 
 /// What is remembered between two looks.
@@ -45,24 +46,57 @@ pub struct Looks {
 /// Contents that are remembered at most: 256 MiB.
 const MOST_CONTENTS: usize = 1 << 16;
 
-fn wrong(sort: Sort, sentence: String) -> Wrong {
-    Wrong { sort, story: vec![sentence] }
+/// The rule that forbids a finding of a check.
+pub fn rule_of(finding: &dyn Finding) -> Rule {
+    let form = format!("{finding:?}");
+    match form.split([' ', '{']).next().unwrap_or_default() {
+        "WrongSectors" => Rule::SectorCounts,
+        "WrongParent" | "BadDots" => Rule::ParentEntries,
+        "Leaked" | "Nameless" => Rule::NothingLeaked,
+        _ => match finding.invariant() {
+            Some(1) => Rule::NamesInUse,
+            Some(2) => Rule::OneOwner,
+            Some(3) => Rule::AddressRange,
+            Some(4) => Rule::MarkedInUse,
+            Some(5) => Rule::EnoughLinks,
+            Some(6) => Rule::DirectoryForm,
+            Some(7) => Rule::OneParent,
+            _ => Rule::ImageSound,
+        },
+    }
+}
+
+/// The rule that an objection to a finding names: that of the finding, unless a test has silenced
+/// all but that of the judge.
+fn blamed(finding: &dyn Finding, judge: Rule) -> Rule {
+    let rule = rule_of(finding);
+    if rule.applies() { rule } else { judge }
+}
+
+/// True if a judge may object to a finding.
+pub fn counts(finding: &dyn Finding, judge: Rule) -> bool {
+    rule_of(finding).applies_by(judge)
 }
 
 /// What a check finds that the rules do not allow; else whether it finds nothing at all, and which
 /// kinds of damage.
 fn checked(kind: Kind, rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damages), Wrong> {
     let findings = (kind.check)(disk)
-        .map_err(|error| wrong(Sort::Image, format!("the image cannot be checked: {error}")))?;
-    let damages = rules.damages(&findings.list).map_err(|bad| {
+        .map_err(|error| format!("the image cannot be checked: {error}"))
+        .map_err(|story| Rule::ImageSound.wrong(Sort::Image, story))?;
+    let count = |one: &dyn Finding| counts(one, Rule::ImageSound);
+    let damages = rules.damages(&findings.list, count).map_err(|bad| {
         let rule = bad.invariant().map(|rule| format!(" (I{rule})")).unwrap_or_default();
-        wrong(Sort::Image, format!("before any repair a check finds: {bad}{rule}"))
+        let story = format!("before any repair a check finds: {bad}{rule}");
+        blamed(bad, Rule::ImageSound).wrong(Sort::Image, story)
     })?;
     Ok((findings.is_clean(), damages))
 }
 
 fn repaired(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
-    let failed = |error| wrong(Sort::Dead, format!("the image cannot be repaired: {error}"));
+    let failed = |error| {
+        Rule::Repairable.wrong(Sort::Dead, format!("the image cannot be repaired: {error}"))
+    };
     (kind.repair)(disk).map(|_| ()).map_err(failed)
 }
 
@@ -71,11 +105,13 @@ fn repaired(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
 fn marked(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
     // What cannot be checked is not mounted either.
     let Ok(found) = (kind.check)(disk) else { return Ok(()) };
-    match found.list.first().filter(|_| found.unmounted) {
+    let mut all = found.list.iter().map(|one| &**one);
+    let first = all.find(|one| counts(*one, Rule::MarkedClean));
+    match first.filter(|_| found.unmounted) {
         None => Ok(()),
         Some(first) => {
             let story = format!("the image says that it was unmounted, and a check finds: {first}");
-            Err(wrong(Sort::Image, story))
+            Err(blamed(first, Rule::MarkedClean).wrong(Sort::Image, story))
         }
     }
 }
@@ -148,7 +184,9 @@ impl Looks {
         if rules.repairs() && !sound {
             repairs.play(contents, image, |disk| repaired(kind, disk))?;
         }
-        let unreadable = |error| wrong(Sort::Dead, format!("the image cannot be read: {error}"));
+        let unreadable = |error| {
+            Rule::Repairable.wrong(Sort::Dead, format!("the image cannot be read: {error}"))
+        };
         let tree = trees.read(contents, image).map_err(unreadable)?;
         Ok(Rc::new(Tree { damages, ..tree }))
     }

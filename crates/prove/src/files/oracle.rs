@@ -13,6 +13,7 @@ use super::versions::{Change, Versions};
 use super::volume::{Ask, FileReply, FileVolume};
 use super::world::{Bond, Effect, Object, Record, World};
 use crate::oracle::{Allowance, Excuse, Heard, Oracle, Send};
+use crate::rules::{Complaint, Rule};
 use crate::violation::{Sort, Wrong};
 use seekless_engine::rng::Rng;
 use seekless_fs::call::Errno;
@@ -57,8 +58,8 @@ pub struct FileOracle {
     heard: Heard,
 }
 
-fn wrong(sort: Sort, sentence: String) -> Option<Wrong> {
-    Some(Wrong { sort, story: vec![sentence] })
+fn wrong(rule: Rule, sort: Sort, sentence: String) -> Option<Wrong> {
+    rule.applies().then(|| rule.wrong(sort, sentence))
 }
 
 impl FileOracle {
@@ -126,7 +127,7 @@ impl FileOracle {
                 if short && !self.shorten(told.written, excuse) {
                     let request = waiting.request;
                     let story = format!("{request}: only {} bytes were written", told.written);
-                    return wrong(Sort::Refusal, story);
+                    return wrong(Rule::WrittenWhole, Sort::Refusal, story);
                 }
                 let effects = self.world.confirm();
                 self.heard.acknowledged.push(waiting.operation);
@@ -141,7 +142,8 @@ impl FileOracle {
             }
             Ok(_) => {
                 let request = waiting.request;
-                wrong(Sort::Refusal, format!("{request} succeeds, and must be refused"))
+                let story = format!("{request} succeeds, and must be refused");
+                wrong(Rule::Refused, Sort::Refusal, story)
             }
             Err(errno) => {
                 if waiting.succeeds && excuse.refuses && self.rules.waits() {
@@ -154,7 +156,8 @@ impl FileOracle {
                 if !waiting.succeeds || perhaps || self.is_excused(waiting.request, errno, excuse) {
                     return None;
                 }
-                wrong(Sort::Refusal, format!("{} fails: {errno}", waiting.request))
+                let story = format!("{} fails: {errno}", waiting.request);
+                wrong(Rule::CallAnswered, Sort::Refusal, story)
             }
         }
     }
@@ -209,6 +212,7 @@ impl FileOracle {
         })?;
         let Some(attr) = attr else {
             return wrong(
+                Rule::FreshIdentity,
                 Sort::Read,
                 "an object was made, and the reply does not say it".to_owned(),
             );
@@ -219,6 +223,7 @@ impl FileOracle {
         }
         let (ino, generation) = identity;
         wrong(
+            Rule::FreshIdentity,
             Sort::Read,
             format!("a new object has inode {ino} with the generation {generation} of an old one"),
         )
@@ -275,12 +280,16 @@ impl FileOracle {
             }
             (Ok(_), None) => {
                 let request = waiting.request;
-                wrong(Sort::Refusal, format!("{request} succeeds, and must be refused"))
+                let story = format!("{request} succeeds, and must be refused");
+                wrong(Rule::Refused, Sort::Refusal, story)
             }
             (Err(_), None) => None,
             (Err(errno), Some(_)) => match excuse.refuses {
                 true => None,
-                false => wrong(Sort::Refusal, format!("{} fails: {errno}", waiting.request)),
+                false => {
+                    let story = format!("{} fails: {errno}", waiting.request);
+                    wrong(Rule::CallAnswered, Sort::Refusal, story)
+                }
             },
         }
     }
@@ -421,7 +430,7 @@ impl Oracle for FileOracle {
         content.print()
     }
 
-    fn judge(&self, found: &Rc<Tree>, _allowance: Allowance) -> Vec<String> {
+    fn judge(&self, found: &Rc<Tree>, _allowance: Allowance) -> Vec<Complaint> {
         let rules = if self.stopped { Rules::Sync } else { self.rules };
         judge(&self.world, found, rules)
     }

@@ -21,6 +21,10 @@ const BLOCK: u64 = 16;
 const DIRECT: u64 = 12 * BLOCK;
 /// Sectors of a cluster.
 const CLUSTER: u32 = 128;
+/// Sectors from one block of a spread file to the next: below each indirect block there is one.
+const SPREAD: u32 = 1 << 16;
+/// Blocks of a spread file: a visit of its reclaim takes several steps.
+const SPREAD_BLOCKS: u32 = 27;
 /// Background events of a long pause.
 const REST: u32 = 60;
 
@@ -76,7 +80,13 @@ impl Writer<'_> {
         if rng.below(1000) < profile.epochs {
             let clean = rng.chance(0.3);
             self.script.push(Operation::Pass(if clean { u32::MAX } else { rng.below(12) as u32 }));
+            // Drawn apart: what follows does not depend on it.
+            let fails = profile.faults > 0 && rng.clone().chance(0.3);
             self.script.push(Operation::End(clean));
+            if fails {
+                // The mark of the mount is the first write.
+                self.script.push(Operation::Break(Fault::Write(0)));
+            }
         }
         if rng.below(1000) < profile.faults {
             self.fault(rng);
@@ -90,6 +100,8 @@ impl Writer<'_> {
             Act::Crowd => self.crowd(rng),
             Act::Slot => self.slot(rng),
             Act::Grow => self.grow(rng),
+            Act::Spread => self.spread(rng),
+            Act::Synced => self.synced(rng),
             act => {
                 if let Some(request) = self.request(act, rng) {
                     self.push(request);
@@ -164,6 +176,47 @@ impl Writer<'_> {
         self.push(R::Fsync(self.file(rng).unwrap_or(Path::ROOT)));
     }
 
+    /// A file with more indirect blocks than one step of a reclaim reads, and a change of it.
+    fn spread(&mut self, rng: &mut Rng) {
+        let path = self.new_path(rng);
+        self.push(R::Create(path));
+        for number in 1..=SPREAD_BLOCKS {
+            self.push(R::Write(path, number * SPREAD, 1));
+        }
+        self.push(R::Fsync(path));
+        if rng.chance(0.5) {
+            self.script.push(Operation::End(false));
+            self.script.push(Operation::Rest(REST));
+        }
+        let kept = rng.below(u64::from(SPREAD_BLOCKS)) as u32;
+        self.push(R::Write(path, kept * SPREAD + 1, 2));
+        self.push(R::Punch(path, (kept + 1) * SPREAD, 16));
+        if rng.chance(0.5) {
+            self.push(R::Unlink(path));
+        }
+    }
+
+    /// A file that is durable, and then a change of any kind.
+    fn synced(&mut self, rng: &mut Rng) {
+        let Some(path) = self.file(rng) else { return };
+        self.push(R::Append(path, 1 + rng.below(20) as u32));
+        self.push(if rng.chance(0.5) { R::Fsync(path) } else { R::Fdatasync(path) });
+        let (at, count) = self.extent(rng);
+        let change = match rng.below(10) {
+            0 => R::Write(path, at, count),
+            1 => R::Append(path, count),
+            2 => R::Truncate(path, self.size(rng)),
+            3 => R::Allocate(path, at, count),
+            4 => R::Punch(path, at, count),
+            5 => R::Chmod(path, 0o600),
+            6 => R::Link(path, self.new_path(rng)),
+            7 => R::Rename(path, self.new_path(rng)),
+            8 => R::Rename(self.file(rng).unwrap_or(path), path),
+            _ => R::Unlink(path),
+        };
+        self.push(change);
+    }
+
     /// A file leaves its directory, and a new one takes its place there.
     fn slot(&mut self, rng: &mut Rng) {
         let Some(from) = self.file(rng) else { return };
@@ -205,7 +258,14 @@ impl Writer<'_> {
             Act::Fsync => R::Fsync(self.content(rng)?),
             Act::FsyncDirectory => R::Fsync(self.any_directory(rng)),
             Act::Fdatasync => R::Fdatasync(self.content(rng)?),
-            Act::Sync | Act::Short | Act::Vacate | Act::Crowd | Act::Slot | Act::Grow => R::Sync,
+            Act::Sync
+            | Act::Short
+            | Act::Vacate
+            | Act::Crowd
+            | Act::Slot
+            | Act::Grow
+            | Act::Spread
+            | Act::Synced => R::Sync,
             Act::Hold => R::Hold(self.file(rng)?, rng.below(4) as u8),
             Act::Release => {
                 let held: Vec<u8> = self.world.held().collect();

@@ -5,6 +5,7 @@ use crate::block_damage::{Damage, Strike, all_places, find};
 use crate::oracle::{Excuse, Oracle as _};
 use crate::read_only_mount::read_only;
 use crate::report::{FaultCounts, ProveReport};
+use crate::rules::{Rule, on_behalf};
 use crate::script::Fault;
 use crate::subject::{ContentOf, Subject};
 use crate::violation::{Sort, Wrong};
@@ -13,10 +14,16 @@ use seekless_engine::device::medium::Cells;
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
 
+/// True if a subject on one device makes up for the loss of a block.
+fn makes_up<S: Subject>(subject: S, medium: &Cells, at: u64) -> bool {
+    subject.makes_up(std::slice::from_ref(medium), (0, at), false)
+}
+
 impl<S: Subject> Run<S> {
     pub(super) fn go_wrong(&mut self, fault: Fault, report: &mut ProveReport) {
         let port = self.port_of(fault);
         let damage = self.damage_by(fault, port);
+        let subject = self.subject;
         let mut machine = self.machine.lend();
         let ram = machine.device_mut(port);
         match fault {
@@ -26,15 +33,21 @@ impl<S: Subject> Run<S> {
             Fault::Flush(after) => ram.faults_mut().fail_flush_after(after),
             Fault::Unreadable(place) => {
                 let at = find(place, ram.durable());
+                let makes_up = makes_up(subject, ram.durable(), at);
                 ram.lose(at);
-                self.checker.damage = damage;
+                if !makes_up {
+                    self.checker.damage = damage;
+                }
                 report.faults.unreadable += 1;
             }
             Fault::Rot(place, bit) => {
                 let at = find(place, ram.durable());
                 let body = flip_bit(&ram.durable().get(at), bit);
+                let makes_up = makes_up(subject, ram.durable(), at);
                 ram.rot(at, &body);
-                self.checker.damage = damage;
+                if !makes_up {
+                    self.checker.damage = damage;
+                }
                 report.faults.rotten += 1;
             }
         }
@@ -114,15 +127,19 @@ impl<S: Subject> Run<S> {
             strike.hit(&mut struck, &mut report.faults);
             report.states += 1;
             report.recovered += 1;
-            self.checker.damage = strike.damage(covers);
+            let makes_up = self.subject.makes_up(media, strike.place(), true);
+            self.checker.damage = strike.damage(covers, makes_up);
             let open = self.checker.damage == Damage::Open;
-            let found = self.checker.content_of(struck, &mut self.oracle, &mut rng, report);
+            let found = on_behalf(Rule::DamageAtRest, || {
+                self.checker.content_of(struck, &mut self.oracle, &mut rng, report)
+            });
             let content = match found {
                 Ok(content) => content,
                 Err(Wrong { mut story, .. }) => {
                     story.insert(0, strike.to_string());
                     let event = self.machine.lend().events();
-                    return self.tell(event, Wrong { sort: Sort::Damage, story });
+                    let wrong = Wrong { rule: Rule::DamageAtRest, sort: Sort::Damage, story };
+                    return self.tell(event, wrong);
                 }
             };
             // What one member has wrong the others have right, and checksums tell. But where a
@@ -135,7 +152,7 @@ impl<S: Subject> Run<S> {
             };
             if let Some(wrong) = wrong {
                 let story = format!("after a clean shutdown {strike}, and {wrong}");
-                return self.blame(Sort::Damage, story);
+                return self.blame(Rule::DamageAtRest, Sort::Damage, story);
             }
             if heals {
                 self.look_past(strike, media, expected, report);
@@ -170,7 +187,7 @@ impl<S: Subject> Run<S> {
                 "after a clean shutdown {strike}, and the volume is mounted read-only: \
                  {wrong}"
             );
-            self.blame(Sort::Damage, story);
+            self.blame(Rule::DamageLookedPast, Sort::Damage, story);
         }
     }
 
@@ -191,7 +208,9 @@ impl<S: Subject> Run<S> {
         self.checker.damage = Damage::None;
         let wrong = match self.subject.repair(&mut struck) {
             Err(error) => Some(format!("cannot be: {error}")),
-            Ok(()) => match self.checker.content_of(struck, &mut self.oracle, rng, report) {
+            Ok(()) => match on_behalf(Rule::DamageMended, || {
+                self.checker.content_of(struck, &mut self.oracle, rng, report)
+            }) {
                 Err(wrong) => Some(format!("does not help: {}", wrong.story.join("; "))),
                 Ok(found) => {
                     let found = found.expect("only damage keeps a volume from being mounted");
@@ -201,7 +220,7 @@ impl<S: Subject> Run<S> {
         };
         if let Some(wrong) = wrong {
             let story = format!("after a clean shutdown {strike}, and repair {wrong}");
-            self.blame(Sort::Damage, story);
+            self.blame(Rule::DamageMended, Sort::Damage, story);
         }
     }
 }

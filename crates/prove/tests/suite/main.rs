@@ -10,4 +10,5 @@ mod making;
 mod own_subject;
 mod planted_bugs;
 mod planted_files;
+mod rules;
 mod sweep;

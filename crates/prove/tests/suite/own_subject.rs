@@ -17,7 +17,7 @@ use seekless_prove::oracle::{Allowance, Excuse, Heard, Oracle, Send};
 use seekless_prove::script::{Operation, Request};
 use seekless_prove::subject::{Case, Disks, Subject};
 use seekless_prove::volume::{Mounted, Volume};
-use seekless_prove::{ProveOptions, ProveReport, Wrong, prove};
+use seekless_prove::{Complaint, ProveOptions, ProveReport, Wrong, prove};
 use std::fmt;
 
 /// A pair of blocks that hold one number: the second is written once the first has completed, and
@@ -185,12 +185,14 @@ impl Oracle for PairOracle {
     fn print(content: &Found) -> u64 {
         content[0].unwrap_or(99) << 32 | content[1].unwrap_or(99)
     }
-    fn judge(&self, found: &Found, allowance: Allowance) -> Vec<String> {
+    fn judge(&self, found: &Found, allowance: Allowance) -> Vec<Complaint> {
         match found {
             [Some(first), Some(second)] if second <= first => Vec::new(),
-            [Some(first), Some(second)] => vec![format!("{second} comes before {first}")],
+            [Some(first), Some(second)] => {
+                vec![Complaint::own(format!("{second} comes before {first}"))]
+            }
             _ if allowance.is_damaged() => Vec::new(),
-            _ => vec!["a block is torn".to_owned()],
+            _ => vec![Complaint::own("a block is torn")],
         }
     }
     fn differs(&self, found: &Found, expected: &Found, errors: bool) -> Option<String> {

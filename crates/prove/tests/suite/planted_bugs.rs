@@ -30,7 +30,7 @@ fn no_clock() -> u64 {
 }
 
 /// What each bug is planted in.
-fn planted() -> Vec<(BlockSubject, PlantedBug)> {
+pub fn planted() -> Vec<(BlockSubject, PlantedBug)> {
     let of = |kind: Kind| kind.planted_bugs().iter().map(move |&bug| (kind.into(), bug));
     let array = BlockSubject::Array { level: Level::Raid5, members: 3, kind: Kind::INPLACE };
     let arrays = PlantedBug::ARRAY.map(|bug| (array, bug));

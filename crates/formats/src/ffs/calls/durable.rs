@@ -75,7 +75,8 @@ pub(crate) fn file(
 
 impl Reach<'_, '_> {
     fn file(&mut self, ino: Ino, data_only: bool) -> Result<(), Stop> {
-        let needs_inode = !data_only || self.vol.paths.of(ino).is_some();
+        let asked = !data_only && !planted(PlantedBug::FsyncWithoutInode);
+        let needs_inode = asked || self.vol.paths.of(ino).is_some();
         self.content(ino, needs_inode)?;
         if self.is_directory(ino)? {
             let names: Vec<Ino> = self.vol.paths.names_in(ino).collect();

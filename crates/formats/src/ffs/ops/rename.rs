@@ -192,8 +192,9 @@ fn set_parent(
     let kind = type_byte(FileKind::Directory);
     let mut needs: SmallVec<[Need; 2]> = smallvec![Need { field: name, why: Why::Link }];
     needs.extend(inodes::body(tx, vol, parent)?);
+    let above = if planted(PlantedBug::MovedKeepsParent) { up.ino } else { parent };
     let field =
-        dirs::replace(tx, vol, dir, up, Entry { ino: vol.number(parent)?, kind, needs: &needs })?;
+        dirs::replace(tx, vol, dir, up, Entry { ino: vol.number(above)?, kind, needs: &needs })?;
     vol.set_parent(moved.found.ino, Some(parent));
     Ok(field)
 }

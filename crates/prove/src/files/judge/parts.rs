@@ -7,6 +7,7 @@ use crate::files::tags::Cell;
 use crate::files::tree::Body;
 use crate::files::versions::{Change, Versions};
 use crate::files::world::{Object, World};
+use crate::rules::Rule;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Judge<'_> {
@@ -14,7 +15,7 @@ impl Judge<'_> {
     pub(super) fn image(&mut self) {
         let excess: Vec<Damage> = self.rules.excess(self.tree.damages).collect();
         for damage in excess {
-            self.say(|_| {
+            self.say(Rule::ImageDamage, |_| {
                 let (what, word) = (damage.meaning(), damage.word());
                 format!("{what} No operation since the mount may leave that ({word})")
             });
@@ -40,7 +41,7 @@ impl Judge<'_> {
             let found = places.iter().filter(|place| self.reached.contains(place));
             let own = found.filter(|place| !is_of_another(world, id, place));
             if own.count() > 1 {
-                self.say(|judge| {
+                self.say(Rule::OneName, |judge| {
                     let names = judge.link_name(id);
                     format!("{names}: more than one of them is there (both names)")
                 });
@@ -70,7 +71,7 @@ impl Judge<'_> {
             }
         }
         for ino in mixed {
-            self.say(|judge| {
+            self.say(Rule::WholeWrite, |judge| {
                 let path = judge.path(ino);
                 format!("{path} has a part of a change (mixed sectors)")
             });

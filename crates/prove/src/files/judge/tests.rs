@@ -78,7 +78,8 @@ fn names(tree: &mut Tree) -> &mut BTreeMap<Name, u32> {
 }
 
 pub(super) fn wrong(world: &World, tree: &Tree, rules: Rules) -> String {
-    judge(world, tree, rules).join("; ")
+    let said = judge(world, tree, rules).into_iter().map(|one| one.sentence);
+    said.collect::<Vec<_>>().join("; ")
 }
 
 #[test]

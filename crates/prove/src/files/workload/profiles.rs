@@ -38,6 +38,10 @@ pub enum Act {
     Grow,
     /// A new name where another one has just left.
     Slot,
+    /// A file with many indirect blocks, each of which leads to one block.
+    Spread,
+    /// A file that is made durable, and then changed in some way.
+    Synced,
 }
 
 /// A kind of workload.
@@ -115,6 +119,23 @@ const MIXED: &[(Act, u64)] = &[
     (X::Punch, 2),
     (X::Chmod, 2),
     (X::Chown, 1),
+];
+const BACKGROUND: &[(Act, u64)] = &[
+    (X::Create, 10),
+    (X::Mkdir, 4),
+    (X::Link, 4),
+    (X::Unlink, 8),
+    (X::Rmdir, 3),
+    (X::Move, 5),
+    (X::Within, 4),
+    (X::Over, 4),
+    (X::Write, 8),
+    (X::Append, 10),
+    (X::Truncate, 4),
+    (X::Allocate, 2),
+    (X::Punch, 2),
+    (X::Chmod, 2),
+    (X::Spread, 3),
 ];
 const NAMES: &[(Act, u64)] =
     &[(X::Create, 10), (X::Unlink, 7), (X::Symlink, 2), (X::Append, 3), (X::Within, 3)];
@@ -202,7 +223,10 @@ pub const PROFILES: [Profile; 26] = [
     of("short lives", &[(X::Short, 12), (X::Create, 3), (X::Unlink, 2), (X::Within, 2)]),
     Profile {
         syncs: 0,
-        ..of("fsync of files", &[(X::Create, 6), (X::Append, 8), (X::Fsync, 8), (X::Within, 4)])
+        ..of(
+            "fsync of files",
+            &[(X::Create, 5), (X::Append, 6), (X::Fsync, 6), (X::Within, 3), (X::Synced, 6)],
+        )
     },
     Profile {
         syncs: 0,
@@ -219,7 +243,7 @@ pub const PROFILES: [Profile; 26] = [
         may_fill: true,
         ..of("large files", CONTENT)
     },
-    Profile { rests: 25, syncs: 5, ..of("left to the background", MIXED) },
+    Profile { rests: 25, syncs: 5, epochs: 40, ..of("left to the background", BACKGROUND) },
     Profile { epochs: 120, steps: 60, ..of("many epochs", MIXED) },
     Profile { faults: 150, epochs: 120, syncs: 30, ..of("errors", MIXED) },
     of(
