@@ -8,6 +8,7 @@
 pub mod damage;
 pub mod operation;
 pub mod page;
+pub mod standard;
 pub mod table;
 
 use damage::{Damage, Damages};

@@ -146,6 +146,26 @@ fn an_fsync_that_promises_less_hides_a_bug() {
     assert_eq!(hunt(Rules::Changed(Box::leak(Box::new(less)))), 0);
 }
 
+/// The standards do not promise that `fsync` of a new file makes its name durable, and the contract
+/// does. A program that is judged by the standards must not be told that it may rely on that.
+#[cfg(debug_assertions)]
+#[test]
+fn the_standards_do_not_promise_a_path() {
+    use seekless_engine::planted::{PlantedBug, with_bug};
+    use seekless_prove::files::contract::standard;
+    const MOST_STATES: u64 = 20_000;
+    let hunt = |rules: Rules, bug: PlantedBug| {
+        let subject =
+            FileSubject::of(Kind::default(), PolicyKind::Async).expect("it has a contract");
+        let options = ProveOptions::of(FileSubject { rules, ..subject });
+        let options = ProveOptions { states: MOST_STATES, stop_at_first: true, ..options };
+        with_bug(Some(bug), || swept(&options)).violations.len()
+    };
+    assert_eq!(hunt(Rules::Async, PlantedBug::FsyncWithoutName), 1);
+    assert_eq!(hunt(standard::RULES, PlantedBug::FsyncWithoutName), 0);
+    assert_eq!(hunt(standard::RULES, PlantedBug::AckBeforeDurable), 1, "content is promised");
+}
+
 /// Without flushes nothing is lost where completed writes are kept, and every promise elsewhere.
 #[test]
 fn trusted_completions_need_a_device_that_keeps_them() {

@@ -3,6 +3,7 @@
 use super::Rules;
 use super::damage::{Damage, Damages};
 use super::operation::Operation;
+use super::standard;
 use super::table::{Contract, Covers, Durable, Row};
 use seekless_fs::policy::PolicyKind;
 use std::fmt::Write as _;
@@ -76,6 +77,7 @@ pub fn page() -> String {
         table(&mut out, rules.contract());
     }
     damages(&mut out);
+    standard::table(&mut out);
     out
 }
 
@@ -190,7 +192,7 @@ mod tests {
         let page = page();
         for operation in Operation::ALL {
             let rows = page.matches(&format!("\n| {} |", operation.name())).count();
-            assert_eq!(rows, PolicyKind::ALL.len(), "{operation:?}");
+            assert_eq!(rows, PolicyKind::ALL.len() + 1, "{operation:?}");
         }
         assert!(page.contains("| write, append | no | after fsync or sync | anything |"));
     }
