@@ -1,10 +1,10 @@
 //! Structures on disk to the byte, and where they lie.
 
 pub mod entries;
-pub(crate) mod fields;
 pub mod format;
 pub mod geometry;
 pub mod group;
 pub mod inode;
-pub mod seal;
-pub(crate) mod seals;
+
+pub(crate) use seekless_fs::fields;
+pub use seekless_fs::seal;

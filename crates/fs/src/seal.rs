@@ -1,4 +1,4 @@
-//! The seal of a metadata sector: its last eight bytes.
+//! The seal of a metadata sector: its last eight bytes. File systems and logs share it.
 //!
 //! A sector of 512 bytes holds 504 bytes of content, then kind (1), zero (1), the low bits of a
 //! write counter (2) and a check (4). The check covers the id of the file system, the address of
@@ -7,10 +7,11 @@
 //!
 //! The cache verifies seals when a block comes in and sets them when it goes out.
 
-use crate::ffs::ondisk::fields::{put, u16_at, u32_at};
+use crate::core::Seals;
+use crate::fields::{put, u16_at, u32_at};
+use crate::tx::{PageKind, SECTOR_CONTENT};
 use seekless_engine::checksum::{Identity, Sums, crc32c, crc32c_append};
 use seekless_engine::units::SECTOR_BYTES;
-use seekless_fs::tx::{PageKind, SECTOR_CONTENT};
 
 const KIND: usize = SECTOR_CONTENT;
 const ZERO: usize = KIND + 1;
@@ -32,6 +33,8 @@ pub enum SealKind {
     Indirect = 4,
     /// Entries of a directory.
     Directory = 5,
+    /// Part of a log: see [`crate::log`].
+    Log = 6,
 }
 
 impl SealKind {
@@ -54,6 +57,7 @@ impl SealKind {
             SealKind::Inodes => "inode",
             SealKind::Indirect => "indirect",
             SealKind::Directory => "directory",
+            SealKind::Log => "log",
         }
     }
 }
@@ -107,6 +111,19 @@ impl Sealer {
     fn check(&self, sector: &[u8], address: u64) -> u32 {
         let crc = crc32c_append(self.prefix, &address.to_le_bytes());
         self.identity.of_crc(crc32c_append(crc, &sector[..CHECK]))
+    }
+}
+
+impl Seals for Sealer {
+    fn is_right(&self, sector: u64, kind: PageKind, bytes: &[u8]) -> bool {
+        SealKind::of_page(kind).is_none_or(|kind| self.is_whole(bytes, sector, kind))
+    }
+
+    fn set(&self, sector: u64, kind: PageKind, bytes: &mut [u8]) {
+        if let Some(kind) = SealKind::of_page(kind) {
+            let next = counter(bytes).wrapping_add(1);
+            Sealer::set(self, bytes, sector, kind, next);
+        }
     }
 }
 

@@ -1,0 +1,317 @@
+//! The writer of a log: groups in, writes of sealed sectors out.
+//!
+//! A sector is *open* while groups are added to it, then *closed*, then in flight, then durable. A
+//! force closes the open sector: the next group begins in a new one, so no sector is written twice.
+//! Writes may complete in any order. The log is durable up to the first write that is not.
+//!
+//! The caller writes what [`Ring::next_write`] gives, and calls [`Ring::written`] when the write is
+//! durable: after a flush, or at completion where the volume keeps what it has completed. Space is
+//! used again after a superblock with a later start is durable.
+
+use crate::log::format::{LogShape, LogSuperblock, Lsn, PAYLOAD, SECTOR_HEAD, SectorHead};
+use crate::log::group::GroupBuilder;
+use crate::seal::Sealer;
+use bytes::Bytes;
+use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};
+use std::collections::{BTreeMap, VecDeque};
+use thiserror::Error;
+
+/// The ring has no space for a group: force it, write blocks in place, and move the start.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the log has no space: its start must move first")]
+pub struct Full;
+
+/// Where a group lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its first byte.
+    pub lsn: Lsn,
+    /// Behind its last byte. It is durable when the log is durable up to here.
+    pub end: Lsn,
+}
+
+/// A write of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogWrite {
+    /// The number of its first sector: names the write.
+    pub number: u64,
+    /// The first sector, from the start of the range.
+    pub sector: u64,
+    /// Sealed sectors.
+    pub bytes: Bytes,
+}
+
+/// A sector that is closed and not sent.
+#[derive(Clone, Debug)]
+struct Closed {
+    used: u16,
+    first: u16,
+    bytes: Box<[u8; SECTOR_BYTES]>,
+}
+
+impl Default for Closed {
+    fn default() -> Closed {
+        Closed { used: 0, first: 0, bytes: Box::new([0; SECTOR_BYTES]) }
+    }
+}
+
+/// A write in flight or behind one that is.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    count: u64,
+    is_durable: bool,
+}
+
+/// The writer.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    /// The superblock on the disk.
+    superblock: LogSuperblock,
+    /// A superblock with a later start that is being written.
+    moving: Option<LogSuperblock>,
+    sealer: Sealer,
+    /// Sectors that a write covers at least, and at a multiple of which it begins.
+    step: u64,
+    /// The first group that was placed last; 0 if none was.
+    before: Lsn,
+    /// The first number that is not durable.
+    durable: u64,
+    /// Writes from there on, by the number of their first sector.
+    sent: BTreeMap<u64, Sent>,
+    /// The number of the first closed sector.
+    next: u64,
+    closed: VecDeque<Closed>,
+    open: Closed,
+    /// Sectors below this number go out as soon as they can.
+    forced: u64,
+}
+
+impl Ring {
+    /// A new log: what `mkfs` writes. Both superblocks are to be written.
+    pub fn format(shape: LogShape, id: u128, file_system: u128) -> [LogSuperblock; 2] {
+        let first = LogSuperblock {
+            shape,
+            id,
+            file_system,
+            sequence: 0,
+            start: Lsn::default(),
+            durable: Lsn::default(),
+            epoch: 1,
+            clean: true,
+        };
+        [first, LogSuperblock { sequence: 1, ..first }]
+    }
+
+    /// Begins an epoch behind `found`, at the sector `number`. Everything that the log held is in
+    /// place. `parts` is true if the volume takes writes of single sectors.
+    ///
+    /// The two superblocks are to be written in their order, with a flush behind each, before any
+    /// group is: a superblock of the epoch before would have recovery end at its groups.
+    pub fn begin(found: &LogSuperblock, number: u64, parts: bool) -> (Ring, [LogSuperblock; 2]) {
+        let number = number.next_multiple_of(found.shape.unit_sectors());
+        let at = Lsn::new(number, 0);
+        let sequence = found.sequence + 1;
+        let epoch = found.epoch + 1;
+        let first =
+            LogSuperblock { sequence, start: at, durable: at, epoch, clean: false, ..*found };
+        let second = LogSuperblock { sequence: sequence + 1, ..first };
+        let ring = Ring {
+            superblock: second,
+            moving: None,
+            sealer: Sealer::new(found.id),
+            step: if parts { 1 } else { BLOCK_SECTORS },
+            before: Lsn::default(),
+            durable: number,
+            sent: BTreeMap::new(),
+            next: number,
+            closed: VecDeque::new(),
+            open: Closed::default(),
+            forced: number,
+        };
+        (ring, [first, second])
+    }
+
+    /// Sizes.
+    pub fn shape(&self) -> LogShape {
+        self.superblock.shape
+    }
+
+    /// The number of the open sector.
+    fn head(&self) -> u64 {
+        self.next + self.closed.len() as u64
+    }
+
+    /// The first number that is not free.
+    fn limit(&self) -> u64 {
+        self.superblock.start.number() + self.shape().sectors()
+    }
+
+    /// Where the next group would begin at the earliest.
+    pub fn end(&self) -> Lsn {
+        Lsn::new(self.head(), 0).max(self.position())
+    }
+
+    fn position(&self) -> Lsn {
+        match usize::from(self.open.used) {
+            0 => Lsn::new(self.head(), 0),
+            PAYLOAD => Lsn::new(self.head() + 1, 0),
+            used => Lsn::new(self.head(), SECTOR_HEAD + used),
+        }
+    }
+
+    /// Where recovery would begin.
+    pub fn start(&self) -> Lsn {
+        self.superblock.start
+    }
+
+    /// Everything in front of it is durable.
+    pub fn durable(&self) -> Lsn {
+        Lsn::new(self.durable, 0)
+    }
+
+    /// Sectors from the start to the open one, of [`LogShape::sectors`].
+    pub fn used_sectors(&self) -> u64 {
+        self.head() - self.superblock.start.number()
+    }
+
+    /// True if a group of so many bytes fits.
+    pub fn has_room(&self, length: usize) -> bool {
+        let free = PAYLOAD - usize::from(self.open.used);
+        let more = length.saturating_sub(free).div_ceil(PAYLOAD) as u64;
+        // A force behind it fills the block of its last sector.
+        (self.head() + more + 1).next_multiple_of(self.step) <= self.limit()
+    }
+
+    /// Adds a group behind the others. It is durable after a force.
+    ///
+    /// # Errors
+    /// [`Full`], and nothing is added.
+    pub fn append(&mut self, group: GroupBuilder) -> Result<Placed, Full> {
+        if !self.has_room(group.len()) {
+            return Err(Full);
+        }
+        if usize::from(self.open.used) == PAYLOAD {
+            self.close();
+        }
+        let lsn = Lsn::new(self.head(), SECTOR_HEAD + usize::from(self.open.used));
+        if self.open.first == 0 {
+            self.open.first = lsn.offset() as u16;
+        }
+        let before = std::mem::replace(&mut self.before, lsn);
+        let bytes = group.finish(self.superblock.id, lsn, before);
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let used = usize::from(self.open.used);
+            let (now, later) = rest.split_at(rest.len().min(PAYLOAD - used));
+            let at = SECTOR_HEAD + used;
+            self.open.bytes[at..at + now.len()].copy_from_slice(now);
+            self.open.used += now.len() as u16;
+            rest = later;
+            if !rest.is_empty() {
+                self.close();
+            }
+        }
+        let end = Lsn(Lsn::new(self.head(), SECTOR_HEAD).0 + u64::from(self.open.used));
+        Ok(Placed { lsn, end })
+    }
+
+    fn close(&mut self) {
+        self.closed.push_back(std::mem::take(&mut self.open));
+    }
+
+    /// Makes everything up to here go out.
+    pub fn force(&mut self, to: Lsn) {
+        if to <= Lsn::new(self.forced, 0) {
+            return;
+        }
+        if to > Lsn::new(self.head(), 0) && self.open.used > 0 {
+            self.close();
+        }
+        // Whole blocks: no later write may touch this one.
+        while !self.head().is_multiple_of(self.step) {
+            self.close();
+        }
+        self.forced = self.head();
+    }
+
+    /// The next write, if there is one: forced sectors, or a whole unit.
+    pub fn next_write(&mut self) -> Option<LogWrite> {
+        let shape = self.shape();
+        let unit = shape.unit_sectors();
+        let unit_end = (self.next / unit + 1) * unit;
+        let wraps = (self.next / shape.sectors() + 1) * shape.sectors();
+        let most = unit_end.min(wraps);
+        let until = match self.head() >= most {
+            true => most,
+            false => self.forced.min(self.head()),
+        };
+        if until <= self.next {
+            return None;
+        }
+        let number = self.next;
+        let count = until - number;
+        debug_assert!(until <= self.limit(), "a sector that recovery needs is not written over");
+        debug_assert!(number.is_multiple_of(self.step) && count.is_multiple_of(self.step));
+        let durable = self.durable();
+        let mut bytes = Vec::with_capacity(count as usize * SECTOR_BYTES);
+        for number in number..until {
+            let Closed { used, first, bytes: mut sector } =
+                self.closed.pop_front().expect("it lies in front of the head");
+            let head = SectorHead { number, epoch: self.superblock.epoch, used, first, durable };
+            head.seal(&mut sector[..], &self.sealer, shape.place(number));
+            bytes.extend_from_slice(&sector[..]);
+        }
+        self.next = until;
+        self.sent.insert(number, Sent { count, is_durable: false });
+        Some(LogWrite { number, sector: shape.place(number), bytes: bytes.into() })
+    }
+
+    /// The write with this number is durable. Returns up to where the log is.
+    pub fn written(&mut self, number: u64) -> Lsn {
+        let sent = self.sent.get_mut(&number).expect("a write in flight");
+        sent.is_durable = true;
+        while let Some(entry) = self.sent.first_entry()
+            && entry.get().is_durable
+        {
+            self.durable = entry.key() + entry.get().count;
+            entry.remove();
+        }
+        self.durable()
+    }
+
+    /// A superblock that moves the start to the group at `to`: all groups in front of it are
+    /// durable, in place and flushed. None if the start is there, or a superblock is being written.
+    ///
+    /// # Panics
+    /// If `to` is not durable, with debug assertions.
+    pub fn release(&mut self, to: Lsn) -> Option<LogSuperblock> {
+        debug_assert!(to <= self.durable(), "{to:?} is not durable");
+        if self.moving.is_some() || to <= self.superblock.start {
+            return None;
+        }
+        let durable = self.durable();
+        let sequence = self.superblock.sequence + 1;
+        let moving = LogSuperblock { sequence, start: to, durable, ..self.superblock };
+        self.moving = Some(moving);
+        Some(moving)
+    }
+
+    /// The superblock that [`Ring::release`] has given is durable: the space is free.
+    pub fn released(&mut self) {
+        if let Some(moved) = self.moving.take() {
+            self.superblock = moved;
+        }
+    }
+
+    /// The superblock of a clean unmount: everything is durable and in place.
+    ///
+    /// # Panics
+    /// If something is not durable, with debug assertions.
+    pub fn finish(self) -> LogSuperblock {
+        let at = Lsn::new(self.head(), 0);
+        debug_assert!(self.open.used == 0 && self.durable() == at, "it was forced");
+        debug_assert!(self.moving.is_none(), "a superblock is being written");
+        let sequence = self.superblock.sequence + 1;
+        LogSuperblock { sequence, start: at, durable: at, clean: true, ..self.superblock }
+    }
+}

@@ -1,0 +1,321 @@
+//! The reader of a log: which groups a crash has left, and whether something is missing.
+//!
+//! The log ends at the first sector with a bad seal, another number or another epoch. That is
+//! damage if a trace says that more was durable. Traces are the superblocks, and later sectors of
+//! the epoch: each says up to where the log was durable when it was sealed. So the reader looks at
+//! all sectors of the ring.
+
+use crate::log::format::{
+    LogShape, LogSuperblock, Lsn, MOST_NUMBER, PAYLOAD, SECTOR_HEAD, SUPERBLOCKS, SectorHead,
+};
+use crate::log::group::{GroupView, HEAD, length_of};
+use crate::seal::Sealer;
+use bytes::Bytes;
+use seekless_engine::units::{BLOCK_SECTORS, SECTOR_BYTES};
+use std::ops::Range;
+use thiserror::Error;
+
+/// The range of a log, as the reader sees it.
+pub trait LogSource {
+    /// Block `block` of the range; none if it cannot be read.
+    fn block(&mut self, block: u64) -> Option<Bytes>;
+}
+
+impl<F: FnMut(u64) -> Option<Bytes>> LogSource for F {
+    fn block(&mut self, block: u64) -> Option<Bytes> {
+        self(block)
+    }
+}
+
+/// Why a log cannot be used.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum LogError {
+    /// Neither superblock is one.
+    #[error("the range holds no log: both of its superblocks are missing or damaged")]
+    NoLog,
+    /// It is the log of another file system.
+    #[error("the log belongs to the file system {found:032x}, not to {wanted:032x}")]
+    Foreign {
+        /// The file system that the log names.
+        found: u128,
+        /// The file system at hand.
+        wanted: u128,
+    },
+    /// The range is not as long as its superblock says.
+    #[error("the log has {stated} blocks, but its range has {blocks}")]
+    Size {
+        /// Blocks that the superblock states.
+        stated: u32,
+        /// Blocks of the range.
+        blocks: u32,
+    },
+    /// The newest superblock is lost: sectors are of a later epoch than the superblock at hand.
+    #[error("the newest superblock of the log is lost: a sector is of epoch {found}, not {epoch}")]
+    Stale {
+        /// The epoch of the superblock.
+        epoch: u32,
+        /// The epoch of a sector.
+        found: u32,
+    },
+    /// Groups that were durable are lost.
+    #[error("sector {number} of the log is damaged: the log was durable up to sector {durable}")]
+    Damaged {
+        /// The number of the first bad sector.
+        number: u64,
+        /// The first number that may not have been durable.
+        durable: u64,
+    },
+    /// All sectors of a group are whole, but the group is not.
+    #[error("the group at sector {number}, byte {offset} of the log is malformed")]
+    Group {
+        /// The number of the sector in which it begins.
+        number: u64,
+        /// Its offset there.
+        offset: usize,
+    },
+}
+
+/// What a log holds.
+#[derive(Clone, Debug)]
+pub struct Scanned {
+    /// The superblock that counts.
+    pub superblock: LogSuperblock,
+    /// The other superblock is damaged.
+    pub lacks_copy: bool,
+    /// Behind the last whole group.
+    pub end: Lsn,
+    /// A number behind all sectors of the ring: a new epoch begins there.
+    pub next: u64,
+    /// Payload of the sectors from the start on, without gaps.
+    stream: Vec<u8>,
+    /// Groups: where each lies in the stream, and its position.
+    groups: Vec<(Range<usize>, Lsn)>,
+}
+
+impl Scanned {
+    /// The whole groups from the start on, in order.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = GroupView<'_>> {
+        let id = self.superblock.id;
+        self.groups.iter().map(move |(range, lsn)| {
+            GroupView::read(&self.stream[range.clone()], id, *lsn).expect("it was read before")
+        })
+    }
+}
+
+/// Reads the superblocks of a range. Gives the newer one, and whether the other one is damaged.
+///
+/// # Errors
+/// [`LogError::NoLog`], [`LogError::Foreign`] and [`LogError::Size`].
+pub fn superblock(
+    source: &mut impl LogSource,
+    blocks: u32,
+    file_system: u128,
+) -> Result<(LogSuperblock, bool), LogError> {
+    let found: Vec<LogSuperblock> = (0..u64::from(SUPERBLOCKS))
+        .filter_map(|block| LogSuperblock::decode(&source.block(block)?, block))
+        .collect();
+    let newest = found.iter().max_by_key(|one| one.sequence).copied().ok_or(LogError::NoLog)?;
+    if newest.file_system != file_system {
+        return Err(LogError::Foreign { found: newest.file_system, wanted: file_system });
+    }
+    if newest.shape.blocks != blocks {
+        return Err(LogError::Size { stated: newest.shape.blocks, blocks });
+    }
+    let lacks_copy = found.len() < 2 || found.iter().any(|one| one.id != newest.id);
+    Ok((newest, lacks_copy))
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// [`LogError`] if the log is not the one that is wanted, or groups that were durable are lost.
+pub fn scan(
+    source: &mut impl LogSource,
+    blocks: u32,
+    file_system: u128,
+) -> Result<Scanned, LogError> {
+    let (superblock, lacks_copy) = superblock(source, blocks, file_system)?;
+    let mut reader = Reader::new(source, superblock);
+    let end = reader.read_epoch();
+    let seen = reader.look_behind(end)?;
+    let Reader { stream, sectors, .. } = reader;
+    let mut scanned = Scanned {
+        superblock,
+        lacks_copy,
+        end: superblock.start,
+        next: seen,
+        stream,
+        groups: Vec::new(),
+    };
+    find_groups(&mut scanned, &sectors)?;
+    Ok(scanned)
+}
+
+/// A sector of the stream.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    number: u64,
+    /// Where its payload begins in the stream, and the offset of that byte in the sector.
+    at: usize,
+    offset: usize,
+    used: usize,
+    first: usize,
+}
+
+struct Reader<'s, S> {
+    source: &'s mut S,
+    superblock: LogSuperblock,
+    sealer: Sealer,
+    /// The block of the range that was read last.
+    block: Option<(u64, Option<Bytes>)>,
+    stream: Vec<u8>,
+    sectors: Vec<Part>,
+}
+
+impl<'s, S: LogSource> Reader<'s, S> {
+    fn new(source: &'s mut S, superblock: LogSuperblock) -> Reader<'s, S> {
+        let sealer = Sealer::new(superblock.id);
+        Reader { source, superblock, sealer, block: None, stream: Vec::new(), sectors: Vec::new() }
+    }
+
+    fn shape(&self) -> LogShape {
+        self.superblock.shape
+    }
+
+    /// The sector of the range at this place.
+    fn sector(&mut self, place: u64) -> Option<Bytes> {
+        let number = place / BLOCK_SECTORS;
+        if self.block.as_ref().is_none_or(|one| one.0 != number) {
+            self.block = Some((number, self.source.block(number)));
+        }
+        let block = self.block.as_ref()?.1.as_ref()?;
+        let at = (place % BLOCK_SECTORS) as usize * SECTOR_BYTES;
+        (block.len() >= at + SECTOR_BYTES).then(|| block.slice(at..at + SECTOR_BYTES))
+    }
+
+    /// Reads sectors of the epoch from the start to the first one that is none. Gives its number.
+    fn read_epoch(&mut self) -> u64 {
+        let start = self.superblock.start;
+        let mut number = start.number();
+        let mut skip = start.offset().saturating_sub(SECTOR_HEAD);
+        let sectors = self.shape().sectors();
+        while !self.superblock.clean && number - start.number() < sectors {
+            let place = self.shape().place(number);
+            let Some(sector) = self.sector(place) else { break };
+            let head = SectorHead::read(&sector, &self.sealer, self.shape(), place);
+            let epoch = self.superblock.epoch;
+            let Some(head) = head.filter(|one| (one.number, one.epoch) == (number, epoch)) else {
+                break;
+            };
+            let used = usize::from(head.used);
+            let skipped = skip.min(used);
+            let offset = SECTOR_HEAD + skipped;
+            let (at, first) = (self.stream.len(), usize::from(head.first));
+            let used = used - skipped;
+            self.sectors.push(Part { number, at, offset, used, first });
+            self.stream.extend_from_slice(&sector[offset..offset + used]);
+            skip = 0;
+            number += 1;
+        }
+        number
+    }
+
+    /// Looks at all other sectors for a trace of more than was read. Gives a number behind all.
+    fn look_behind(&mut self, end: u64) -> Result<u64, LogError> {
+        let LogSuperblock { epoch, start, durable, clean, .. } = self.superblock;
+        if !clean && durable > Lsn::new(end, 0) {
+            return Err(LogError::Damaged { number: end, durable: durable.number() });
+        }
+        let mut next = end.max(durable.number());
+        let mut lost: Option<u64> = None;
+        for step in end - start.number()..self.shape().sectors() {
+            let place = self.shape().place(start.number() + step);
+            let Some(sector) = self.sector(place) else { continue };
+            let peeked = SectorHead::peek(&sector);
+            if peeked.number < end && peeked.epoch <= epoch {
+                continue;
+            }
+            let Some(head) = SectorHead::read(&sector, &self.sealer, self.shape(), place) else {
+                continue;
+            };
+            if head.epoch > epoch {
+                return Err(LogError::Stale { epoch, found: head.epoch });
+            }
+            next = next.max(head.number + 1);
+            let is_later = head.epoch == epoch && head.number > end && !clean;
+            if is_later && head.durable > Lsn::new(end, 0) {
+                lost = lost.max(Some(head.durable.number()));
+            }
+        }
+        debug_assert!(next <= MOST_NUMBER, "numbers are limited");
+        match lost {
+            Some(durable) => Err(LogError::Damaged { number: end, durable }),
+            None => Ok(next),
+        }
+    }
+}
+
+/// Finds the groups in the stream. The last one may be cut off.
+fn find_groups(scanned: &mut Scanned, sectors: &[Part]) -> Result<(), LogError> {
+    let mut parts = sectors.iter().copied().peekable();
+    let mut before: Option<Lsn> = None;
+    let mut at = 0;
+    while let Some(part) = parts.peek().copied() {
+        let offset = part.offset + (at - part.at);
+        let is_through = at == part.at + part.used;
+        if is_through {
+            // An empty sector, or one that a group has filled to its end.
+            parts.next();
+            continue;
+        }
+        let lsn = Lsn::new(part.number, offset);
+        let malformed = LogError::Group { number: part.number, offset };
+        let rest = &scanned.stream[at..];
+        let head = rest.get(..HEAD);
+        let length = match head {
+            Some(head) => length_of(head).ok_or(malformed)?,
+            None => usize::MAX,
+        };
+        // The start may lie behind the first group of its sector.
+        let is_first = part.offset == SECTOR_HEAD && !begun(scanned, part.number);
+        if is_first && part.first != offset {
+            return Err(malformed);
+        }
+        let end = at.saturating_add(length);
+        if end > scanned.stream.len() {
+            return cut_off(sectors, at, malformed);
+        }
+        while let Some(part) = parts.peek()
+            && part.at + part.used < end
+        {
+            // Only a full sector goes on in the next one.
+            if part.offset + part.used != SECTOR_HEAD + PAYLOAD {
+                return Err(malformed);
+            }
+            parts.next();
+        }
+        let group = GroupView::read(&scanned.stream[at..end], scanned.superblock.id, lsn);
+        let group = group.filter(|group| before.is_none_or(|before| before == group.before()));
+        if group.is_none() {
+            return Err(malformed);
+        }
+        before = Some(lsn);
+        scanned.groups.push((at..end, lsn));
+        let last = parts.peek().copied().unwrap_or(part);
+        scanned.end = Lsn(Lsn::new(last.number, last.offset).0 + (end - last.at) as u64);
+        at = end;
+    }
+    Ok(())
+}
+
+/// True if a group that begins in this sector was found.
+fn begun(scanned: &Scanned, number: u64) -> bool {
+    scanned.groups.last().is_some_and(|(_, lsn)| lsn.number() == number)
+}
+
+/// A group from `at` on has no end: its last sectors were not written. So all sectors are full.
+fn cut_off(sectors: &[Part], at: usize, malformed: LogError) -> Result<(), LogError> {
+    let is_full = |part: &Part| part.offset + part.used == SECTOR_HEAD + PAYLOAD;
+    let mut rest = sectors.iter().filter(|part| part.at + part.used > at);
+    if rest.all(is_full) { Ok(()) } else { Err(malformed) }
+}
