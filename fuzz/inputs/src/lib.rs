@@ -10,6 +10,7 @@
 mod damage;
 mod disksim;
 mod ffs;
+mod log;
 mod recording;
 mod spec;
 
@@ -17,7 +18,7 @@ mod spec;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("nbd", nbd),
     ("mount", mount),
     ("disksim", disksim),
@@ -25,6 +26,7 @@ pub const TARGETS: [Target; 7] = [
     ("spec", spec),
     ("tape", tape),
     ("ffs", ffs),
+    ("log", log),
 ];
 
 /// Any bytes as a client's session with the server.
@@ -61,4 +63,10 @@ pub fn tape(input: &[u8]) {
 /// checked, repaired, and checked again.
 pub fn ffs(input: &[u8]) {
     ffs::run(input);
+}
+
+/// The log of a file system with any bytes in any of its sectors, under valid seals or not: read,
+/// and continued where it can be.
+pub fn log(input: &[u8]) {
+    log::run(input);
 }

@@ -83,7 +83,7 @@ macro_rules! each_target {
     };
 }
 
-each_target!(nbd, mount, disksim, recording, spec, tape, ffs);
+each_target!(nbd, mount, disksim, recording, spec, tape, ffs, log);
 
 /// Functions, tests, binaries and directories of seeds have the same names.
 #[test]
