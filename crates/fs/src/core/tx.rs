@@ -4,6 +4,10 @@
 //! known to syncer and policy; [`CoreTx::undo`] takes them back in reverse order. Nothing of a
 //! transaction can reach the volume before it ends, because no write begins while it is open.
 
+mod edits;
+
+pub use edits::Edit;
+
 use super::cache::{Cache, Slot};
 use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
 use super::{Core, Seals};
@@ -54,9 +58,9 @@ struct Before {
 /// How to take back the content of one edit.
 #[derive(Clone, Debug)]
 enum Undo {
-    /// Copies the last `length` old bytes back.
-    Bytes { slot: Slot, at: usize, length: usize },
-    /// Puts a page back.
+    /// Copies the last `length` old bytes back. If the edit is fresh, it made whole sectors zeros.
+    Bytes { slot: Slot, at: usize, length: usize, is_fresh: bool },
+    /// Puts a page back. The edit made all of the block zeros.
     Page { slot: Slot, page: Page },
 }
 
@@ -110,7 +114,7 @@ impl<'c> CoreTx<'c> {
         let mut scratch = std::mem::take(&mut core.scratch);
         while let Some(undo) = scratch.undo.pop() {
             match undo {
-                Undo::Bytes { slot, at, length } => {
+                Undo::Bytes { slot, at, length, .. } => {
                     let from = scratch.old.len() - length;
                     let page = core.cache.get_mut(slot).page.make_mut();
                     page[at..at + length].copy_from_slice(&scratch.old[from..]);
@@ -164,10 +168,10 @@ impl<'c> CoreTx<'c> {
     }
 
     /// Keeps bytes that an edit is going to overwrite.
-    fn keep(&mut self, slot: Slot, at: usize, length: usize) {
+    fn keep(&mut self, slot: Slot, at: usize, length: usize, is_fresh: bool) {
         let scratch = &mut self.core.scratch;
         scratch.old.extend_from_slice(&self.core.cache.get(slot).page.bytes()[at..at + length]);
-        scratch.undo.push(Undo::Bytes { slot, at, length });
+        scratch.undo.push(Undo::Bytes { slot, at, length, is_fresh });
     }
 
     /// Adds the missing ones of the blocks that the operation has announced.
@@ -321,7 +325,7 @@ impl Tx for CoreTx<'_> {
     fn set(&mut self, block: BlockNo, at: usize, bytes: &[u8]) {
         let slot = self.core.cache.find(block).expect("an operation changes what it has seen");
         self.note(slot);
-        self.keep(slot, at, bytes.len());
+        self.keep(slot, at, bytes.len(), false);
         let sectors = mask(at, bytes.len());
         let buffer = self.core.cache.make_dirty(slot, sectors);
         debug_assert_eq!(sectors & !buffer.valid, 0, "block {block} at {at} was not given");
@@ -340,7 +344,7 @@ impl Tx for CoreTx<'_> {
             let page = std::mem::replace(&mut self.core.cache.get_mut(slot).page, zeros);
             self.core.scratch.undo.push(Undo::Page { slot, page });
         } else {
-            self.keep(slot, at, length);
+            self.keep(slot, at, length, true);
             self.core.cache.get_mut(slot).page.make_mut()[at..at + length].fill(0);
         }
         let buffer = self.core.cache.get_mut(slot);
