@@ -19,6 +19,7 @@ pub mod device;
 pub mod disk;
 pub mod edge;
 pub mod io;
+pub mod joined;
 pub mod layer;
 pub mod layout;
 pub mod member;
