@@ -9,10 +9,13 @@
 //! durable. [`scan::scan`] reads after a crash. It tells the end of the log from damage: each
 //! sector says up to where the log was durable when it was sealed.
 //!
+//! [`redo::Redo`] is what recovery makes of the groups.
+//!
 //! The bytes are those of `SPEC.md`, "Log of a file system".
 
 pub mod format;
 pub mod group;
+pub mod redo;
 pub mod ring;
 pub mod scan;
 #[cfg(test)]
@@ -20,5 +23,6 @@ mod tests;
 
 pub use format::{LogShape, LogSuperblock, Lsn};
 pub use group::{GroupBuilder, GroupView, Malformed, Record};
+pub use redo::{Redo, SectorRedo, Space};
 pub use ring::{Full, LogWrite, Placed, Ring};
 pub use scan::{LogError, LogSource, Scanned, scan};

@@ -1,0 +1,334 @@
+//! What recovery makes of the groups of a log: sectors to be written in place, space to be freed,
+//! and orphans.
+//!
+//! All records hold absolute bytes, and all groups are applied in order to the end. So it does not
+//! matter which of them a sector on the disk has already seen, and recovery that is cut off starts
+//! over. A record `Free` drops earlier records of the same bytes: the space may have been reused
+//! for content of files, which the log does not have.
+
+use crate::fields::put;
+use crate::log::group::{GroupView, Malformed, Record};
+use crate::tx::{Field, SECTOR_CONTENT};
+use seekless_engine::units::SECTOR_BYTES;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Space of a record: what it is, its first number, and how many.
+pub type Space = (u8, u32, u16);
+
+/// What the log says of one sector.
+#[derive(Clone, Debug)]
+pub struct SectorRedo {
+    /// Kind of its seal.
+    pub seal: u8,
+    /// It does not depend on what the disk holds.
+    is_fresh: bool,
+    content: Box<[u8; SECTOR_CONTENT]>,
+    /// Bytes of the content that the log has, a bit each.
+    known: [u64; SECTOR_CONTENT.div_ceil(64)],
+}
+
+impl SectorRedo {
+    fn new(seal: u8, is_fresh: bool) -> SectorRedo {
+        let content = Box::new([0; SECTOR_CONTENT]);
+        SectorRedo { seal, is_fresh, content, known: [0; SECTOR_CONTENT.div_ceil(64)] }
+    }
+
+    fn set(&mut self, at: usize, bytes: &[u8]) {
+        put(&mut self.content[..], at, bytes);
+        (at..at + bytes.len()).for_each(|index| self.known[index / 64] |= 1 << (index % 64));
+    }
+
+    fn knows(&self, index: usize) -> bool {
+        self.known[index / 64] & 1 << (index % 64) != 0
+    }
+
+    /// True if the sector on the disk must be whole.
+    pub fn needs_old(&self) -> bool {
+        !self.is_fresh && !(0..SECTOR_CONTENT).all(|index| self.knows(index))
+    }
+
+    /// Makes a sector what it is behind the last group. The seal is to be set then. `sector` holds
+    /// what the disk holds, if that is needed.
+    pub fn apply(&self, sector: &mut [u8]) {
+        debug_assert_eq!(sector.len(), SECTOR_BYTES, "a whole sector");
+        for (index, byte) in sector[..SECTOR_CONTENT].iter_mut().enumerate() {
+            if self.is_fresh || self.knows(index) {
+                *byte = self.content[index];
+            }
+        }
+    }
+}
+
+/// What recovery has to do.
+#[derive(Clone, Debug, Default)]
+pub struct Redo {
+    /// Sectors by block and index in the block.
+    sectors: BTreeMap<(u32, u8), SectorRedo>,
+    intents: BTreeSet<Space>,
+    orphans: BTreeSet<u32>,
+}
+
+impl Redo {
+    /// Reads groups, in order. `bytes_of` has the bytes of space that a record frees: only the
+    /// format knows them.
+    ///
+    /// # Errors
+    /// [`Malformed`] if a record has values that no program writes.
+    pub fn read<'g>(
+        groups: impl Iterator<Item = GroupView<'g>>,
+        mut bytes_of: impl FnMut(Space) -> Vec<Field>,
+    ) -> Result<Redo, Malformed> {
+        let mut redo = Redo::default();
+        for group in groups {
+            for record in group.records()? {
+                redo.add(record, &mut bytes_of);
+            }
+        }
+        Ok(redo)
+    }
+
+    fn add(&mut self, record: Record<'_>, bytes_of: &mut impl FnMut(Space) -> Vec<Field>) {
+        match record {
+            Record::Bytes { seal, at, block, bytes } => {
+                let at = usize::from(at);
+                let key = (block, (at / SECTOR_BYTES) as u8);
+                let sector =
+                    self.sectors.entry(key).or_insert_with(|| SectorRedo::new(seal, false));
+                sector.seal = seal;
+                sector.set(at % SECTOR_BYTES, bytes);
+            }
+            Record::Fresh { seal, at, block, length } => {
+                let first = usize::from(at) / SECTOR_BYTES;
+                for index in first..first + usize::from(length) / SECTOR_BYTES {
+                    self.sectors.insert((block, index as u8), SectorRedo::new(seal, true));
+                }
+            }
+            Record::Free { what, first, count } => {
+                let space = (what, first, count);
+                self.intents.insert(space);
+                bytes_of(space).into_iter().for_each(|field| self.revoke(field));
+            }
+            Record::Freed { what, first, count } => {
+                self.intents.remove(&(what, first, count));
+            }
+            Record::Orphan(inode) => {
+                self.orphans.insert(inode);
+            }
+            Record::Adopted(inode) => {
+                self.orphans.remove(&inode);
+            }
+            // The records behind it are what they are: space with an open intent was not reused.
+            Record::Checkpoint(_) => {}
+        }
+    }
+
+    /// Drops what the log says of these bytes.
+    fn revoke(&mut self, field: Field) {
+        let Ok(block) = u32::try_from(field.block) else { return };
+        let (at, length) = (usize::from(field.at), usize::from(field.length));
+        for index in at / SECTOR_BYTES..=(at + length - 1) / SECTOR_BYTES {
+            self.sectors.remove(&(block, index as u8));
+        }
+    }
+
+    /// Sectors to be written, by block and index in it.
+    pub fn sectors(&self) -> impl Iterator<Item = ((u32, u8), &SectorRedo)> {
+        self.sectors.iter().map(|(key, sector)| (*key, sector))
+    }
+
+    /// Space that is to be freed in the maps.
+    pub fn intents(&self) -> impl Iterator<Item = Space> {
+        self.intents.iter().copied()
+    }
+
+    /// Inodes without a name.
+    pub fn orphans(&self) -> impl Iterator<Item = u32> {
+        self.orphans.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::format::Lsn;
+    use crate::log::group::GroupBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const ID: u128 = 9;
+    /// A block is a fragment here.
+    const BLOCK: usize = 4096;
+    const BLOCKS: u32 = 4;
+
+    fn group(records: &[Record<'_>]) -> Vec<u8> {
+        let mut group = GroupBuilder::new(0, 0, 0);
+        records.iter().for_each(|&record| assert!(group.push(record)));
+        group.finish(ID, Lsn(24), Lsn(0))
+    }
+
+    fn read(groups: &[Vec<u8>]) -> Redo {
+        let views =
+            groups.iter().map(|bytes| GroupView::read(bytes, ID, Lsn(24)).expect("it is whole"));
+        let bytes_of = |(_, first, count): Space| {
+            (first..first + u32::from(count))
+                .map(|block| Field::new(block.into(), 0, BLOCK))
+                .collect()
+        };
+        Redo::read(views, bytes_of).expect("this program wrote them")
+    }
+
+    fn redo_all(disk: &mut [Vec<u8>], redo: &Redo) {
+        for ((block, index), sector) in redo.sectors() {
+            let at = usize::from(index) * SECTOR_BYTES;
+            sector.apply(&mut disk[block as usize][at..at + SECTOR_BYTES]);
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Changes a sector of a block of metadata.
+        Set { block: u32, sector: usize, at: usize, length: usize, value: u8 },
+        /// The block gets another use: metadata, or content of a file.
+        Reuse { block: u32, is_data: bool, value: u8 },
+        /// The block, or a sector of it, is written in place.
+        Home { block: u32, sector: Option<usize> },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let set = (0..BLOCKS, 0..8_usize, 0..SECTOR_CONTENT, 1..60_usize, any::<u8>()).prop_map(
+            |(block, sector, at, length, value)| {
+                let length = length.min(SECTOR_CONTENT - at);
+                Step::Set { block, sector, at, length, value }
+            },
+        );
+        let reuse = (0..BLOCKS, any::<bool>(), any::<u8>())
+            .prop_map(|(block, is_data, value)| Step::Reuse { block, is_data, value });
+        let home = (0..BLOCKS, prop::option::of(0..8_usize))
+            .prop_map(|(block, sector)| Step::Home { block, sector });
+        prop_oneof![6 => set, 1 => reuse, 2 => home]
+    }
+
+    /// What is in memory and on the disk, and the groups of a log that was never released.
+    struct Bench {
+        memory: Vec<Vec<u8>>,
+        is_data: Vec<bool>,
+        disk: Vec<Vec<u8>>,
+        groups: Vec<Vec<u8>>,
+    }
+
+    impl Bench {
+        /// The first sector that is not as memory has it, seals aside.
+        fn first_difference(&self) -> Option<(usize, usize)> {
+            let sectors =
+                (0..BLOCKS as usize).flat_map(|block| (0..8).map(move |index| (block, index)));
+            let mut different = sectors.filter(|&(block, index)| {
+                let length = if self.is_data[block] { SECTOR_BYTES } else { SECTOR_CONTENT };
+                let range = index * SECTOR_BYTES..index * SECTOR_BYTES + length;
+                self.disk[block][range.clone()] != self.memory[block][range]
+            });
+            different.next()
+        }
+
+        fn run(&mut self, step: &Step) {
+            match *step {
+                Step::Set { block, sector, at, length, value } => {
+                    if self.is_data[block as usize] {
+                        return;
+                    }
+                    let at = sector * SECTOR_BYTES + at;
+                    self.memory[block as usize][at..at + length].fill(value);
+                    let bytes = vec![value; length];
+                    let at = at as u16;
+                    let record = Record::Bytes { seal: 3, at, block, bytes: &bytes };
+                    self.groups.push(group(&[record]));
+                }
+                Step::Reuse { block, is_data, value } => {
+                    let free = Record::Free { what: 1, first: block, count: 1 };
+                    let freed = Record::Freed { what: 1, first: block, count: 1 };
+                    let length = BLOCK as u16;
+                    self.groups.push(group(&[free]));
+                    self.groups.push(group(&[freed]));
+                    let content = &mut self.memory[block as usize];
+                    self.is_data[block as usize] = is_data;
+                    if is_data {
+                        content.fill(value);
+                        // Content is not in the log. It is in place before a later cut.
+                        self.disk[block as usize].fill(value);
+                    } else {
+                        content.fill(0);
+                        let fresh = Record::Fresh { seal: 3, at: 0, block, length };
+                        self.groups.push(group(&[fresh]));
+                    }
+                }
+                Step::Home { block, sector } => {
+                    let range = match sector {
+                        Some(index) => index * SECTOR_BYTES..(index + 1) * SECTOR_BYTES,
+                        None => 0..BLOCK,
+                    };
+                    let (block, from) = (block as usize, range.clone());
+                    self.disk[block][range].copy_from_slice(&self.memory[block][from]);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever was written in place before the cut, recovery makes the disk what memory was.
+        /// A recovery that is cut off anywhere, and starts over, does the same.
+        #[test]
+        fn redo_makes_the_disk_what_memory_was(
+            steps in vec(step(), 1..80),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bench = Bench {
+                memory: vec![vec![0; BLOCK]; BLOCKS as usize],
+                is_data: vec![false; BLOCKS as usize],
+                disk: vec![vec![0; BLOCK]; BLOCKS as usize],
+                groups: Vec::new(),
+            };
+            steps.iter().for_each(|step| bench.run(step));
+            let redo = read(&bench.groups);
+            let count = redo.sectors().count();
+            if count > 0 {
+                let partly = cut.index(count);
+                for ((block, index), sector) in redo.sectors().take(partly) {
+                    let at = usize::from(index) * SECTOR_BYTES;
+                    sector.apply(&mut bench.disk[block as usize][at..at + SECTOR_BYTES]);
+                }
+            }
+            redo_all(&mut bench.disk, &read(&bench.groups));
+            prop_assert_eq!(bench.first_difference(), None);
+            prop_assert_eq!(redo.intents().count(), 0, "each was freed");
+        }
+    }
+
+    #[test]
+    fn intents_and_orphans_are_open_until_they_are_closed() {
+        let free = |first| Record::Free { what: 1, first, count: 1 };
+        let first = group(&[free(1), free(2), Record::Orphan(7), Record::Orphan(8)]);
+        let freed = Record::Freed { what: 1, first: 1, count: 1 };
+        let second = group(&[freed, Record::Adopted(8)]);
+        let redo = read(&[first, second]);
+        assert_eq!(redo.intents().collect::<Vec<_>>(), [(1, 2, 1)]);
+        assert_eq!(redo.orphans().collect::<Vec<_>>(), [7]);
+        // Behind a checkpoint, the records in front of it are not needed.
+        let carried = group(&[Record::Checkpoint(2), free(2), Record::Orphan(7)]);
+        let redo = read(&[carried]);
+        assert_eq!(redo.intents().collect::<Vec<_>>(), [(1, 2, 1)]);
+        assert_eq!(redo.orphans().collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn a_sector_that_the_log_has_as_a_whole_needs_no_old_one() {
+        let whole = [5; SECTOR_CONTENT];
+        let bytes = |bytes| Record::Bytes { seal: 3, at: 512, block: 1, bytes };
+        let needs = |records: &[Record<'_>]| {
+            let redo = read(&[group(records)]);
+            redo.sectors().map(|(_, sector)| sector.needs_old()).collect::<Vec<_>>()
+        };
+        assert_eq!(needs(&[bytes(&whole)]), [false]);
+        assert_eq!(needs(&[bytes(&whole[1..])]), [true]);
+        let fresh = Record::Fresh { seal: 3, at: 512, block: 1, length: 512 };
+        assert_eq!(needs(&[fresh, bytes(&whole[1..])]), [false]);
+    }
+}
