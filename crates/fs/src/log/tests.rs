@@ -486,3 +486,75 @@ fn a_malformed_group_under_whole_sectors_is_named() {
     let wanted = LogError::Group { number: start.number(), offset: start.offset() };
     assert_eq!(scan_range(&bench.range).map(|_| ()), Err(wanted));
 }
+
+/// Thirteen groups of one sector each, of which a cut has lost those at numbers 5 to 8.
+fn with_a_gap() -> (Bench, u64) {
+    let mut bench = Bench::new(true);
+    for _ in 0..13 {
+        assert!(bench.append(400));
+        bench.ring.force(bench.ring.end());
+        bench.send();
+    }
+    let first = bench.in_flight[0].number;
+    for write in std::mem::take(&mut bench.in_flight) {
+        if !(first + 5..first + 9).contains(&write.number) {
+            store(&mut bench.range, write.sector, &write.bytes);
+        }
+    }
+    (bench, first)
+}
+
+#[test]
+fn an_epoch_begins_behind_all_whole_sectors() {
+    let (bench, first) = with_a_gap();
+    let found = scan_range(&bench.range).expect("the power was cut");
+    assert_eq!((found.groups().len(), found.next), (5, first + 13));
+}
+
+/// Even where an epoch begins in front of sectors that a cut has left.
+#[test]
+fn a_sector_of_the_epoch_before_is_the_end() {
+    let (mut bench, first) = with_a_gap();
+    let found = scan_range(&bench.range).expect("the power was cut");
+    let (ring, superblocks) = Ring::begin(&found.superblock, first + 5, true);
+    for superblock in superblocks {
+        store(&mut bench.range, superblock.block() * 8, &superblock.encode());
+    }
+    bench.ring = ring;
+    assert!(bench.append(400));
+    bench.complete_all();
+    assert_eq!(bench.ring.durable().number(), first + 9, "an old sector follows");
+    assert_eq!(marks(&scan_range(&bench.range).expect("a whole log")), [14]);
+}
+
+#[test]
+fn space_is_free_when_the_superblock_is_durable_and_not_before() {
+    let mut bench = Bench::new(false);
+    while bench.append(900) {}
+    bench.complete_all();
+    bench.release(bench.groups.len() - 1);
+    assert!(!bench.append(900), "a cut may leave the older start");
+    bench.released();
+    assert!(bench.append(900));
+}
+
+/// A group that does not follow the one in front of it: groups in between are missing.
+#[test]
+fn a_group_that_names_another_one_before_it_is_damage() {
+    let mut bench = Bench::new(true);
+    (0..2).for_each(|_| assert!(bench.append(100)));
+    bench.complete_all();
+    let lsn = bench.groups[1].placed.lsn;
+    let group = GroupBuilder::new(1, 0, 5).finish(9, lsn, Lsn(lsn.0 - 4));
+    let place = SHAPE.place(lsn.number());
+    let at = place as usize * SECTOR_BYTES;
+    let sealer = crate::seal::Sealer::new(9);
+    let mut sector = bench.range[at..at + SECTOR_BYTES].to_vec();
+    let head = SectorHead::read(&sector, &sealer, SHAPE, place).expect("it is whole");
+    sector[lsn.offset()..lsn.offset() + group.len()].copy_from_slice(&group);
+    let used = (lsn.offset() + group.len() - 24) as u16;
+    SectorHead { used, ..head }.seal(&mut sector, &sealer, place);
+    store(&mut bench.range, place, &sector);
+    let wanted = LogError::Group { number: lsn.number(), offset: lsn.offset() };
+    assert_eq!(scan_range(&bench.range).map(|_| ()), Err(wanted));
+}
