@@ -15,9 +15,9 @@ use crate::mounting::{join, mount, mount_recovered};
 use crate::oracle::{Allowance, Oracle};
 use crate::read_only_mount::read_only;
 use crate::recovery_cuts::Found;
-use crate::rules::{Rule, on_behalf, verdict};
+use crate::rules::{Rule, on_behalf};
 use crate::subject::{ContentOf, Subject};
-use crate::violation::{Sort, Wrong};
+use crate::violation::{Sort, Wrong, verdict};
 use crate::volume::Mounted as _;
 use blocks::Blocks;
 use seekless_crash::fate::Fate;
@@ -353,11 +353,11 @@ impl<S: Subject> Checker<S> {
         if let Some(what) = inspected.and_then(|seen| oracle.differs(&content, &seen, false)) {
             return Err(Rule::MountShows.wrong(Sort::Read, what));
         }
-        if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
-            let story = oracle.exercise(&mut volume, rng);
-            if !story.is_empty() {
-                return Err(Wrong { rule: Rule::Works, sort: Sort::Dead, story });
-            }
+        if rng.below(WORKED_ON) == 0
+            && self.damage != Damage::Open
+            && let Some(wrong) = verdict(Sort::Dead, oracle.exercise(&mut volume, rng))
+        {
+            return Err(wrong);
         }
         Ok(self.intern(Some(content)))
     }
@@ -493,11 +493,11 @@ impl<S: Subject> Checker<S> {
         if let Some(before) = before {
             self.look(&before, Some(lost), &content, oracle)?;
         }
-        if rng.below(WORKED_ON) == 0 && self.damage != Damage::Open {
-            let story = oracle.exercise(&mut volume, rng);
-            if !story.is_empty() {
-                return Err(Wrong { rule: Rule::Works, sort: Sort::Dead, story });
-            }
+        if rng.below(WORKED_ON) == 0
+            && self.damage != Damage::Open
+            && let Some(wrong) = verdict(Sort::Dead, oracle.exercise(&mut volume, rng))
+        {
+            return Err(wrong);
         }
         Ok(Some(self.intern(Some(content))))
     }

@@ -138,7 +138,7 @@ pub trait Oracle: Debug {
     ) -> Option<String>;
 
     /// What does not work in a volume that was recovered, a sentence each.
-    fn exercise(&self, volume: &mut Self::Volume, rng: &mut Rng) -> Vec<String>;
+    fn exercise(&self, volume: &mut Self::Volume, rng: &mut Rng) -> Vec<Complaint>;
 }
 
 /// A request that is sent, and what the client may look at.

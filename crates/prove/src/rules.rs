@@ -4,7 +4,6 @@
 //! rule, silences all others with [`alone`], and expects a violation
 //! (`crates/prove/tests/suite/rules.rs`). The bug must be one that this rule finds by itself.
 
-use crate::violation::{Sort, Wrong};
 use std::fmt;
 
 /// Declares the rules, each with its judge and what it says.
@@ -145,11 +144,6 @@ impl Rule {
     pub(crate) fn applies_by(self, judge: Rule) -> bool {
         the_one().is_none_or(|one| one == self || one == judge)
     }
-
-    /// A complaint about an answer or a state.
-    pub fn wrong(self, sort: Sort, sentence: String) -> Wrong {
-        Wrong { rule: self, sort, story: vec![sentence] }
-    }
 }
 
 /// Something that is wrong, in a sentence, and the rule that it breaks.
@@ -172,13 +166,6 @@ impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
     }
-}
-
-/// Complaints as one violation, which names the rule of the first; none if there are none.
-pub(crate) fn verdict(sort: Sort, complaints: Vec<Complaint>) -> Option<Wrong> {
-    let rule = complaints.first()?.rule;
-    let story = complaints.into_iter().map(|one| one.sentence).collect();
-    Some(Wrong { rule, sort, story })
 }
 
 /// What a list of complaints says about one rule is added to it, unless that rule is silenced.

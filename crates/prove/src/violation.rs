@@ -1,6 +1,6 @@
 //! Promises, and how one was broken.
 
-use crate::rules::Rule;
+use crate::rules::{Complaint, Rule};
 use serde::Serialize;
 use std::fmt;
 
@@ -55,6 +55,20 @@ pub struct Wrong {
     pub sort: Sort,
     /// Sentences.
     pub story: Vec<String>,
+}
+
+impl Rule {
+    /// A complaint about an answer or a state.
+    pub fn wrong(self, sort: Sort, sentence: String) -> Wrong {
+        Wrong { rule: self, sort, story: vec![sentence] }
+    }
+}
+
+/// Complaints as one violation, which names the rule of the first; none if there are none.
+pub(crate) fn verdict(sort: Sort, complaints: Vec<Complaint>) -> Option<Wrong> {
+    let rule = complaints.first()?.rule;
+    let story = complaints.into_iter().map(|one| one.sentence).collect();
+    Some(Wrong { rule, sort, story })
 }
 
 /// A promise broken.

@@ -280,8 +280,9 @@ impl Oracle for BlockOracle {
         Some(format!("block {block} reads {found}, not {right}"))
     }
 
-    fn exercise(&self, volume: &mut Node, rng: &mut Rng) -> Vec<String> {
-        exercise(volume, rng)
+    fn exercise(&self, volume: &mut Node, rng: &mut Rng) -> Vec<Complaint> {
+        let wrong = exercise(volume, rng).into_iter();
+        wrong.map(|sentence| Complaint { rule: Rule::Works, sentence }).collect()
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Damage of one of them excuses nothing: the volume mounts, and every block reads right.
 
-use super::stack::BlockSubject;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::{Disk as _, MediumDisk};
 use seekless_engine::superblock::Superblock;
@@ -16,24 +15,20 @@ const TAIL: BlockNr = 1;
 /// The records of checkpoints of a log-structured volume of this size, two of two copies each.
 const CHECKPOINTS: std::ops::RangeInclusive<BlockNr> = 1..=4;
 
-/// True if a volume makes up for the loss of a block by itself. Some structures follow from others
-/// only `at_rest`, after a clean shutdown.
+/// True if a volume on a device of its own makes up for the loss of a block by itself. Some
+/// structures follow from others only `at_rest`, after a clean shutdown.
 pub fn makes_up(
-    subject: BlockSubject,
+    kind: Kind,
     media: &[Cells],
     (device, at): (usize, BlockNr),
     at_rest: bool,
 ) -> bool {
-    let alone = matches!(subject, BlockSubject::Layout(_) | BlockSubject::Sparse);
-    if !alone {
-        return false;
-    }
     let medium = &media[device];
     let last = medium.blocks() - 1;
     match at {
         0 => is_superblock(medium, last),
         at if at == last => is_superblock(medium, 0),
-        _ => at_rest && follows(subject.kind(), medium, at),
+        _ => at_rest && follows(kind, medium, at),
     }
 }
 

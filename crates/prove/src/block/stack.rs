@@ -285,7 +285,8 @@ impl Subject for BlockSubject {
     }
 
     fn makes_up(self, media: &[Cells], place: (usize, BlockNr), at_rest: bool) -> bool {
-        makes_up(self, media, place, at_rest)
+        let alone = matches!(self, BlockSubject::Layout(_) | BlockSubject::Sparse);
+        alone && makes_up(self.kind(), media, place, at_rest)
     }
 
     fn has_copies(self) -> bool {

@@ -68,7 +68,7 @@ pub fn rule_of(finding: &dyn Finding) -> Rule {
 
 /// The rule that an objection to a finding names: that of the finding, unless a test has silenced
 /// all but that of the judge.
-fn blamed(finding: &dyn Finding, judge: Rule) -> Rule {
+pub fn blamed(finding: &dyn Finding, judge: Rule) -> Rule {
     let rule = rule_of(finding);
     if rule.applies() { rule } else { judge }
 }

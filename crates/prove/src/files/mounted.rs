@@ -2,10 +2,12 @@
 
 use super::contract::Rules;
 use super::contract::damage::{Damage, Damages};
+use super::looks::{blamed, counts};
 use super::names::Name;
 use super::tags::{Cell, content};
 use super::tree::{Attrs, Body, Found, Tree, parse_text};
 use super::volume::FileVolume;
+use crate::rules::{Complaint, Rule};
 use bytes::Bytes;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{SECONDS, Time};
@@ -138,7 +140,7 @@ fn file(volume: &mut FileVolume, attr: &Attr) -> Result<Vec<(u32, Cell)>, String
 /// What does not work in a file system that was recovered: a file is made, written, synced, read
 /// back and removed; then it is unmounted, and a check finds nothing. Without a file time passes
 /// first, in which what has leaked is freed.
-pub fn exercise(volume: &mut FileVolume, rng: &mut Rng) -> Vec<String> {
+pub fn exercise(volume: &mut FileVolume, rng: &mut Rng) -> Vec<Complaint> {
     let made = match rng.below(3) {
         0 => {
             volume.pass(IDLE);
@@ -148,12 +150,17 @@ pub fn exercise(volume: &mut FileVolume, rng: &mut Rng) -> Vec<String> {
         _ => use_it(volume, 1 + rng.below(20) as u32),
     };
     let reclaims = volume.fs().reclaims();
+    let works = |wrong| Some((Rule::Works, wrong));
     let wrong = match made {
-        Err(wrong) => Some(wrong),
-        Ok(()) if !volume.unmount() => Some("the unmount never ends".to_owned()),
+        Err(wrong) => works(wrong),
+        Ok(()) if !volume.unmount() => works("the unmount never ends".to_owned()),
         Ok(()) => is_clean(volume, reclaims).err(),
     };
-    wrong.map(|wrong| format!("after the recovery, {wrong}")).into_iter().collect()
+    let complaint = |(rule, wrong)| {
+        let sentence = format!("after the recovery, {wrong}");
+        Complaint { rule, sentence }
+    };
+    wrong.map(complaint).into_iter().collect()
 }
 
 fn use_it(volume: &mut FileVolume, sectors: u32) -> Result<(), String> {
@@ -185,21 +192,26 @@ fn use_it(volume: &mut FileVolume, sectors: u32) -> Result<(), String> {
 }
 
 /// The medium after an unmount, which may have ended a reclaim too early.
-fn is_clean(volume: &mut FileVolume, reclaims: bool) -> Result<(), String> {
+fn is_clean(volume: &mut FileVolume, reclaims: bool) -> Result<(), (Rule, String)> {
     let may_leak = volume.fs().may_leak();
     let check = volume.kind().check;
     let (node, clock) = volume.node_mut();
-    let findings = check(&mut NodeDisk::new(node, clock)).map_err(|error| error.to_string())?;
+    let findings =
+        check(&mut NodeDisk::new(node, clock)).map_err(|error| (Rule::Works, error.to_string()))?;
     // Only a repair drops the older one of two names of a directory, and the links for it.
     let stays = |one: &dyn Finding| matches!(Damage::of(one), Damage::TwoParents | Damage::Count);
     let may_be = |one: &dyn Finding| match reclaims {
         true => Rules::Soft.allows(one),
         false => stays(one),
     };
-    let mut wrong = findings.list.iter().map(|one| &**one).filter(|one| !may_leak || !may_be(*one));
+    let counted = findings.list.iter().map(|one| &**one).filter(|one| counts(*one, Rule::Works));
+    let mut wrong = counted.filter(|one| !may_leak || !may_be(*one));
     match (wrong.next(), findings.unmounted) {
         (None, unmounted) if unmounted != may_leak => Ok(()),
-        (Some(finding), _) => Err(format!("a check after the unmount finds: {finding}")),
-        (None, _) => Err("the unmount leaves the wrong mark".to_owned()),
+        (Some(finding), _) => {
+            let wrong = format!("a check after the unmount finds: {finding}");
+            Err((blamed(finding, Rule::Works), wrong))
+        }
+        (None, _) => Err((Rule::Works, "the unmount leaves the wrong mark".to_owned())),
     }
 }

@@ -439,7 +439,7 @@ impl Oracle for FileOracle {
         found.difference(expected, ("when mounted", "on the medium"))
     }
 
-    fn exercise(&self, volume: &mut FileVolume, rng: &mut Rng) -> Vec<String> {
+    fn exercise(&self, volume: &mut FileVolume, rng: &mut Rng) -> Vec<Complaint> {
         mounted::exercise(volume, rng)
     }
 }

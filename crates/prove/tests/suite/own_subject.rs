@@ -202,7 +202,7 @@ impl Oracle for PairOracle {
         let differ = found.iter().zip(expected).any(differs);
         differ.then(|| format!("{found:?}, not {expected:?}"))
     }
-    fn exercise(&self, _volume: &mut PairVolume, _rng: &mut Rng) -> Vec<String> {
+    fn exercise(&self, _volume: &mut PairVolume, _rng: &mut Rng) -> Vec<Complaint> {
         Vec::new()
     }
 }
