@@ -56,6 +56,7 @@ impl TrackArm {
     pub fn new(spec: &Spec, motion: &Arc<Motion>) -> Option<TrackArm> {
         if spec.reports_early()
             || spec.zoned.is_some()
+            || spec.shingled.is_some()
             || spec.simple.is_some()
             || spec.average_rotation
         {

@@ -298,6 +298,9 @@ impl AnyDisk {
             return;
         }
         let count = data.blocks() * BLOCK_SECTORS as u32;
+        if self.drive.logs(at * BLOCK_SECTORS, count) {
+            return;
+        }
         let passed = self.drive.motion().written(at * BLOCK_SECTORS, count, start, now);
         let sectors = u64::from(passed) / self.physical * self.physical;
         let whole = (sectors / BLOCK_SECTORS) as u32;

@@ -10,8 +10,10 @@ mod destage;
 mod memory;
 mod queue;
 mod service;
+mod shingle;
 #[cfg(test)]
 mod tests;
+mod translate;
 mod writeback;
 
 use crate::motion::{Motion, Place};
@@ -248,6 +250,12 @@ impl Drive {
     /// Completions to come of requests that are being served, in order of time.
     pub fn scheduled(&self) -> impl Iterator<Item = &Completion> {
         self.done.iter()
+    }
+
+    /// True if a write under way goes to the log of a shingled disk. It counts as a whole or not at
+    /// all: the map names it when it is complete.
+    pub fn logs(&self, lbn: u64, sectors: u32) -> bool {
+        self.service.logs(lbn, sectors)
     }
 
     /// Requests accepted and not completed.

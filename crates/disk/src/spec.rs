@@ -3,7 +3,7 @@
 //! A specification is a TOML file. A missing field has the default without effect: one zone, no
 //! skew, no cache, commands in order of arrival. [`geometry`] describes where sectors are, [`seek`]
 //! the arm, [`electronics`] controller, bus and cache, [`queue`] the order of commands, and
-//! [`zoned`] the rules of a shingled disk.
+//! [`zoned`] and [`shingled`] the rules of shingled disks.
 
 mod check;
 pub mod electronics;
@@ -12,6 +12,7 @@ mod lines;
 pub mod phase;
 pub mod queue;
 pub mod seek;
+pub mod shingled;
 pub mod zoned;
 
 pub(crate) use check::{pattern, wrong_defects};
@@ -22,6 +23,7 @@ pub use geometry::{Defect, Mapping, Pattern, SectorSize, Sparing, Zone};
 pub use phase::{Phase, PhaseZone};
 pub use queue::{Discipline, Queue};
 pub use seek::{Seek, SeekPiece};
+pub use shingled::Shingled;
 pub use zoned::Zoned;
 
 use seekless_engine::units::{BLOCK_SECTORS, MILLIS, SECTOR_BYTES, Time};
@@ -167,6 +169,9 @@ pub struct Spec {
     /// Rules of a host-managed shingled disk.
     #[serde(default, skip_serializing_if = "is_default")]
     pub zoned: Option<Zoned>,
+    /// Rules of a drive-managed shingled disk.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shingled: Option<Shingled>,
     /// Zones from the outside in. With [`Spec::pattern`] they are empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Zone>,
@@ -238,10 +243,7 @@ impl Spec {
 
     /// Sectors of 512 bytes that the disk offers.
     pub fn capacity_sectors(&self) -> u64 {
-        let mapped = match &self.pattern {
-            Some(pattern) => pattern.sectors(),
-            None => (0..self.zones.len()).map(|zone| self.zone_sectors(zone)).sum(),
-        };
+        let mapped = self.mapped_sectors();
         self.capacity_sectors.map_or(mapped, |sectors| sectors.min(mapped))
     }
 
@@ -307,6 +309,7 @@ impl Spec {
             && self.cache.is_none()
             && self.bus.is_none()
             && self.zoned.is_none()
+            && self.shingled.is_none()
             && self.phase.is_none()
             && !self.average_rotation
     }

@@ -28,6 +28,7 @@ pub fn builtin() -> &'static [Builtin] {
         Builtin { name: "hylog-2003", text: include_str!("../specs/hylog-2003.toml") },
         Builtin { name: "hylog-2008", text: include_str!("../specs/hylog-2008.toml") },
         Builtin { name: "cmr-20tb", text: include_str!("../specs/cmr-20tb.toml") },
+        Builtin { name: "dm-smr-8tb", text: include_str!("../specs/dm-smr-8tb.toml") },
         Builtin { name: "hm-smr-15tb", text: include_str!("../specs/hm-smr-15tb.toml") },
     ]
 }

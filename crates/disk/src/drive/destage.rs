@@ -28,6 +28,9 @@ impl Service {
         while let Some(at) = self.begins(until) {
             self.destage(at);
         }
+        if self.shingle.is_some() {
+            self.clean_idle(until);
+        }
     }
 
     /// When writing out begins next, if before `until`. It begins when the mechanism is free and no

@@ -171,7 +171,14 @@ fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Optio
         let write = entry.request.op == Op::Write;
         let (from, start) = service.ready(entry.arrived, at, write);
         let motion = &service.motion;
-        let (seek, switch) = motion.travel(from, &entry.run, write);
+        let (run, target) = match service.elsewhere(&entry.request) {
+            None => (entry.run, entry.target),
+            Some(place) => {
+                let run = motion.geometry().run(place);
+                (run, motion.target_ns(&run))
+            }
+        };
+        let (seek, switch) = motion.travel(from, &run, write);
         let mut age = 0;
         if weight > 0.0 {
             age = ((at - entry.arrived.min(at)) as f64 * weight) as i64;
@@ -181,7 +188,7 @@ fn nearest(service: &Service, at: Time, entries: &[Entry], weight: f64) -> Optio
         if best.is_some_and(|(time, _)| time <= moved) {
             continue;
         }
-        let wait = motion.until(entry.target, start + seek + switch);
+        let wait = motion.until(target, start + seek + switch);
         let time = moved + wait as i64;
         if best.is_none_or(|(other, _)| time < other) {
             best = Some((time, index));

@@ -1,6 +1,7 @@
 //! Service of one command: controller, cache, arm, platter and bus.
 
 use super::bus::BusRules;
+use super::shingle::Shingle;
 use super::writeback::Dirty;
 use super::{Completion, Destage, Request};
 use crate::buffer::TrackBuffer;
@@ -23,14 +24,14 @@ pub(super) struct Service {
     /// When the controller can take the next command.
     pub(super) controller_free: Time,
     /// When the disk can take up the next command that waits: the data of the one before has moved.
-    intake_free: Time,
+    pub(super) intake_free: Time,
     /// When the mechanism is free; reading ahead does not count.
     pub(super) mechanism_free: Time,
     pub(super) cache: Option<Segments>,
     pub(super) ahead: Option<Ahead>,
     /// The track buffer of a disk without a segmented cache.
     pub(super) buffer: Option<TrackBuffer>,
-    overhead: Time,
+    pub(super) overhead: Time,
     table: Table,
     pub(super) completion: [Time; 2],
     pub(super) bus: BusRules,
@@ -51,8 +52,27 @@ pub(super) struct Service {
     partial_sectors: u32,
     /// The write-back cache.
     pub(super) dirty: Option<Dirty>,
+    /// The translation of a drive-managed shingled disk.
+    pub(super) shingle: Option<Shingle>,
+    /// The sector of the platter behind the last write of such a disk.
+    pub(super) written_until: Option<u64>,
     /// Extents that left the write-back cache for the platter, if they are recorded.
     pub(super) log: Option<VecDeque<Destage>>,
+}
+
+/// A write on its way to the platter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Landing {
+    /// First sector as the host names it.
+    pub(super) lbn: u64,
+    /// First sector on the platter; the same but on shingled disks.
+    pub(super) place: u64,
+    /// Number of sectors.
+    pub(super) count: u32,
+    /// The segment of the cache that it continues.
+    pub(super) continued: Option<usize>,
+    /// It begins where the write before it has ended.
+    pub(super) goes_on: bool,
 }
 
 fn table(o: &Overheads) -> Table {
@@ -107,6 +127,8 @@ impl Service {
             dirty: spec.cache.and_then(|cache| {
                 cache.write_back.map(|rules| Dirty::new(rules, cache.combine_writes))
             }),
+            shingle: spec.shingled.map(|rules| Shingle::new(spec, rules)),
+            written_until: None,
             log: None,
         })
     }
@@ -136,6 +158,8 @@ impl Service {
         self.catch_up(start);
         let mut spent = Breakdown { queue_ns: start - arrived, ..Breakdown::default() };
         let (end, media) = match request.op {
+            // Writes are durable when they are reported, and cleaning loses nothing.
+            Op::Flush if self.shingle.is_some() => (start, (start, start)),
             Op::Flush => {
                 self.write_out(start);
                 let end = start.max(self.mechanism_free);
@@ -157,6 +181,11 @@ impl Service {
             Op::Read => self.read(arrived, start, request, &mut spent),
             Op::Write if self.absorbs(request) => {
                 self.keep(start, request.lbn, request.lbn + u64::from(request.sectors), &mut spent)
+            }
+            Op::Write if self.shingle.is_some() => {
+                let begin = self.taken_up(arrived, start);
+                spent.queue_ns = begin - arrived;
+                self.write_shingled(begin, request, &mut spent)
             }
             Op::Write => {
                 let begin = self.taken_up(arrived, start);
@@ -301,6 +330,10 @@ impl Service {
                 // The head keeps reading; the request only moves the limit.
                 if running {
                     let limit = cache.limit(&self.motion, begin, lbn, end);
+                    let limit = match &self.shingle {
+                        Some(shingle) => shingle.home_until(ahead.limit, limit.max(ahead.limit)),
+                        None => limit,
+                    };
                     ahead.limit = ahead.limit.max(limit);
                 }
                 if end <= have {
@@ -345,6 +378,10 @@ impl Service {
             return;
         }
         let limit = cache.limit(&self.motion, held.start, lbn, end);
+        let limit = match &self.shingle {
+            Some(shingle) => shingle.home_until(held.end, limit.max(held.end)),
+            None => limit,
+        };
         if limit > held.end {
             let place = self.ahead.as_ref().map_or(self.place, Ahead::place);
             let begun = Ahead::begin(&self.motion, segment, held.end, limit, place, at);
@@ -427,7 +464,9 @@ impl Service {
         let free = self.set_out(at, lbn, spent);
         let zero = self.cache.as_ref().is_some_and(|cache| cache.rules.zero_latency_reads);
         let count = (end - lbn) as u32;
-        let access = self.motion.access_from(lbn, count, false, self.place, free, 0, zero);
+        let access = self.fetch_parts(free, lbn, end).unwrap_or_else(|| {
+            self.motion.access_from(lbn, count, false, self.place, free, 0, zero)
+        });
         spent.seek_ns += access.parts.seek;
         spent.head_switch_ns += access.parts.switch;
         spent.rotation_ns += access.parts.wait;
@@ -440,6 +479,11 @@ impl Service {
     /// Reads ahead after an access.
     fn go_on(&mut self, segment: usize, end: u64, limit: u64, access: &Access) {
         self.ahead = None;
+        // What the log holds is not read ahead.
+        let limit = match &self.shingle {
+            Some(shingle) => shingle.home_until(end, limit),
+            None => limit,
+        };
         if limit > end {
             let place = access.place;
             let ahead = Ahead::begin(&self.motion, segment, end, limit, place, access.end);
@@ -490,7 +534,9 @@ impl Service {
         let (at, data) = (start + taking.arm, start + taking.data);
         self.intake_free = data;
         let lead = start + self.lead[0] + self.lead[1] * Time::from(count);
-        let (access, free) = self.put(at, data, lead, lbn, count, continued);
+        let goes_on = continued.is_some();
+        let landing = Landing { lbn, place: lbn, count, continued, goes_on };
+        let (access, free) = self.put(at, data, lead, landing);
         if fast {
             self.destaging = match self.destaging {
                 Some((first, last)) if last == lbn => Some((first, end)),
@@ -529,19 +575,18 @@ impl Service {
 
     /// Writes data that is complete at `data` to the platter, not before `lead`. Also returns when
     /// the arm was free.
-    fn put(
+    pub(super) fn put(
         &mut self,
         at: Time,
         data: Time,
         lead: Time,
-        lbn: u64,
-        count: u32,
-        continued: Option<usize>,
+        landing: Landing,
     ) -> (Access, Time) {
+        let Landing { lbn, place, count, continued, goes_on } = landing;
         let end = lbn + u64::from(count);
         let mut zero = false;
         let free = self.stop_ahead(at);
-        let jog = self.jog(lbn, true);
+        let jog = self.jog(place, true);
         if let Some(buffer) = &mut self.buffer {
             buffer.clear();
         }
@@ -553,17 +598,17 @@ impl Service {
             cache.set(segment, begin, end, true);
         }
         // The head must not run out of data, so a bus slower than the platter starts earlier.
-        let run = self.motion.geometry().run(lbn);
+        let run = self.motion.geometry().run(place);
         let others = u64::from(count.saturating_sub(1));
         let pass = self.motion.pass_ns(&run, count.min(run.count));
         let ahead = (pass / u64::from(count.max(1))) * others;
         let first = data.saturating_sub(self.bus.sector[1] * others);
         let mut earliest = first.max(data.saturating_sub(ahead));
         // A write that was there before the head has left the one that it continues goes on.
-        if continued.is_none() || at > self.mechanism_free || jog > 0 {
+        if !goes_on || at > self.mechanism_free || jog > 0 {
             earliest = earliest.max(free + self.minimum_seek).max(lead);
         }
-        let mut access = self.over(lbn, count, free + jog, earliest, zero);
+        let mut access = self.over(place, count, free + jog, earliest, zero);
         access.parts.seek += jog;
         (access, free)
     }

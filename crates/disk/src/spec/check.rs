@@ -377,6 +377,7 @@ fn rules(spec: &Spec) -> Checked {
         time("simple.positioning_ms", simple.positioning_ms)?;
         rate("simple.mb_per_s", simple.mb_per_s)?;
     }
+    shingled(spec)?;
     let Some(zoned) = &spec.zoned else { return Ok(()) };
     if zoned.zone_sectors == 0 || !zoned.zone_sectors.is_multiple_of(8) {
         return wrong("zoned.zone_sectors", "must be a multiple of 8 above zero".into());
@@ -400,6 +401,41 @@ fn rules(spec: &Spec) -> Checked {
             zoned.conventional_zones
         );
         return wrong("zoned.conventional_zones", problem);
+    }
+    Ok(())
+}
+
+/// A persistent cache behind the sectors that the disk offers, and bands that fit them.
+fn shingled(spec: &Spec) -> Checked {
+    let Some(rules) = &spec.shingled else { return Ok(()) };
+    time("shingled.idle_ms", rules.idle_ms)?;
+    for (field, sectors, most) in [
+        ("shingled.band_sectors", u64::from(rules.band_sectors), 1 << 24),
+        ("shingled.cache_sectors", rules.cache_sectors, 1 << 40),
+    ] {
+        if sectors < 8192 || sectors > most || !sectors.is_multiple_of(8) {
+            let problem = format!("{sectors} is no multiple of 8 from 8192 to {most}");
+            return wrong(field, problem);
+        }
+    }
+    if rules.cache_writes < 64 {
+        return wrong("shingled.cache_writes", "must be at least 64".into());
+    }
+    let (offered, mapped) = (spec.capacity_sectors(), spec.mapped_sectors());
+    if offered + rules.cache_sectors > mapped {
+        let problem = format!(
+            "the zones hold {mapped} sectors, too few for the {} of the persistent cache; write \
+             capacity_sectors = {} or less",
+            rules.cache_sectors,
+            mapped.saturating_sub(rules.cache_sectors)
+        );
+        return wrong("capacity_sectors", problem);
+    }
+    if spec.zoned.is_some() {
+        return wrong("shingled", "excludes `zoned`; keep one of them".into());
+    }
+    if spec.simple.is_some() || spec.reports_early() {
+        return wrong("shingled", "excludes `simple` and caches that report writes early".into());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod claims;
 mod current_disks;
+mod drive_managed;
 mod one_physics;
 mod parts;
 mod power_cuts;

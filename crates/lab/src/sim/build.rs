@@ -90,13 +90,15 @@ impl Target {
         let blocks = spec.capacity_blocks();
         // Try once here, so that building can only fail for a medium that is too large.
         Disk::new(&spec, Box::new(Cells::new(1)))?;
-        let (name, early) = (spec.name.clone(), spec.reports_early());
+        let name = spec.name.clone();
+        let early = spec.reports_early() || spec.shingled.is_some();
         let zoned = spec.zoned.is_some();
         let target = Target::new(&name, blocks, move |medium| {
             Box::new(Disk::new(&spec, medium).expect("specification and size have been checked"))
         });
         let target = Target { zoned, ..target };
-        // A cache that reports writes early does not keep the headers that they replace.
+        // A cache that reports writes early does not keep the headers that they replace, nor does
+        // a disk that moves them.
         Ok(if early { target } else { target.with_headers() })
     }
 
