@@ -75,7 +75,7 @@ impl Told {
             }
             Ok(Answer::Written(count)) => Told::Written(*count),
             Ok(Answer::At(at)) => Told::At(*at),
-            Ok(Answer::Entries(_) | Answer::Space(_)) => Told::Other,
+            Ok(Answer::Entries(_) | Answer::Space(_) | Answer::Trimmed(_)) => Told::Other,
             Err(errno) => Told::Failed(errno.number()),
         }
     }
@@ -123,6 +123,7 @@ pub fn word(request: &Request) -> &'static str {
         Request::List { .. } => "list",
         Request::Fsync { .. } => "fsync",
         Request::Sync => "sync",
+        Request::Trim { .. } => "trim",
         Request::Space => "statfs",
         Request::Allocate { .. } => "allocate",
         Request::Seek { .. } => "seek",

@@ -105,7 +105,8 @@ impl Request {
             | Request::RmDir { .. }
             | Request::Rename { .. }
             | Request::Write { .. }
-            | Request::Allocate { .. } => true,
+            | Request::Allocate { .. }
+            | Request::Trim { .. } => true,
             Request::Open { truncate, .. } => *truncate,
             _ => false,
         }
@@ -238,6 +239,9 @@ pub enum Request {
     Space,
     /// Allocates blocks of a file, or frees them.
     Allocate { handle: Handle, at: u64, length: u64, how: AllocateHow },
+    /// Gives free space between two bytes of the volume back to it, in runs of at least so many
+    /// bytes. Only space that no state after a power cut uses; other calls wait meanwhile.
+    Trim { from: u64, to: u64, least: u64 },
     /// Looks for data or a hole.
     Seek { handle: Handle, at: u64, what: SeekWhat },
 }
@@ -330,6 +334,8 @@ pub enum Answer {
     Space(Space),
     /// A place in a file.
     At(u64),
+    /// Number of bytes given back.
+    Trimmed(u64),
 }
 
 /// The reply to a call.

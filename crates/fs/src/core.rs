@@ -17,6 +17,7 @@ pub mod owned;
 pub mod page;
 pub mod settle;
 pub mod syncer;
+pub(crate) mod trim;
 pub mod tx;
 pub mod waiting;
 
@@ -142,6 +143,8 @@ pub(crate) enum Sent {
     Flush,
     /// Writes bytes that no buffer holds: a superblock.
     Raw,
+    /// Gives space back, for a call.
+    Trim(CallKey),
 }
 
 /// Cache, transactions and I/O of one file system over one volume. Clones share the buffers until
@@ -164,6 +167,7 @@ pub struct Core {
     pub(crate) sent: Slots<Sent>,
     /// Writes of [`Core::write_raw`] in flight.
     raw: usize,
+    trims: trim::Trims,
     failed: Option<Failure>,
     pub(crate) scratch: tx::Scratch,
     pub(crate) stats: Stats,
@@ -229,6 +233,7 @@ impl Core {
             policy,
             sent: Slots::default(),
             raw: 0,
+            trims: trim::Trims::default(),
             failed: None,
             scratch: tx::Scratch::default(),
             stats: Stats::default(),
@@ -327,6 +332,7 @@ impl Core {
                 self.written(&blocks, manifest, outcome, below.now());
             }
             Sent::Flush => self.flushed(error_of(done.outcome)),
+            Sent::Trim(key) => self.trimmed(key, done.outcome.err()),
             Sent::Raw => {
                 self.raw -= 1;
                 self.barriers.wrote();

@@ -15,6 +15,7 @@ mod later;
 pub mod pending;
 pub mod personality;
 mod rounds;
+mod still;
 mod stop;
 
 use crate::call::{Call, Timestamp};
@@ -105,6 +106,7 @@ pub struct Mounted<P: Personality> {
     later: Later<P::Mark>,
     /// Calls that wait for durability.
     awaiting: usize,
+    still: still::Still,
 }
 
 impl<P: Personality> Mounted<P> {
@@ -127,6 +129,7 @@ impl<P: Personality> Mounted<P> {
             pace: Pace::default(),
             later: Later { waiting, running: 0, syncs, last_call: 0 },
             awaiting: 0,
+            still: still::Still::default(),
         }
     }
 
@@ -209,6 +212,9 @@ impl<P: Personality> FileSystem for Mounted<P> {
         }
         self.hurry_frees(cx);
         self.work_in_background(cx);
+        if self.go_on_still() {
+            self.run_ready(cx);
+        }
         self.go_on_stopping(cx);
     }
 

@@ -1,8 +1,8 @@
 //! Programs on mounted file systems that the kernel lets open files without asking: files without
 //! names, many programs at once, a kernel that writes back, a disk at its own pace.
 
-use crate::harness::{command, eventually, pattern, succeed};
-use crate::mount::{Disk, Foreground, Mounted, possible};
+use crate::harness::{command, eventually, installed, pattern, succeed};
+use crate::mount::{Disk, Foreground, Mounted, policies, possible};
 use std::fs::{self, File, FileTimes};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -225,5 +225,32 @@ fn the_next_mount_at_a_directory_stays() {
         assert_eq!(fs::read(second.path("b")).expect("read"), b"b", "round {round}");
         second.unmount();
         other.is_clean();
+    }
+}
+
+/// `fstrim` gives back what removed files have used: the image takes less of its host.
+#[test]
+fn fstrim_gives_free_space_back() {
+    if !possible() || !installed("fstrim") {
+        return;
+    }
+    for policy in policies() {
+        let disk = Disk::new("raw", "64M", &["--policy", policy]);
+        let mounted = disk.mount(&["--policy", policy]);
+        let taken = || std::fs::metadata(disk.image()).expect("the image").blocks() * 512;
+        std::fs::write(mounted.point.join("stays"), [7; 100_000]).expect("written");
+        std::fs::write(mounted.point.join("goes"), vec![7; 20 << 20]).expect("written");
+        succeed(command("sync").arg(mounted.point.join("goes")));
+        let before = taken();
+        std::fs::remove_file(mounted.point.join("goes")).expect("removed");
+        let said = succeed(command("fstrim").arg("--verbose").arg(&mounted.point));
+        assert!(said.contains("trimmed") && !said.contains(" 0 B "), "{policy}: {said}");
+        assert!(taken() + (19 << 20) < before, "{policy}: {} of {before}", taken());
+        let content = std::fs::read(mounted.point.join("stays")).expect("read");
+        assert!(content == [7; 100_000], "{policy}");
+        // A user of the machine may not.
+        let mut other = command("setpriv");
+        other.args(["--reuid=65534", "--clear-groups", "fstrim"]).arg(&mounted.point);
+        assert_ne!(crate::harness::run(&mut other).code(), 0, "{policy}");
     }
 }

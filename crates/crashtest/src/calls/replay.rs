@@ -245,7 +245,7 @@ impl World {
             | Request::List { handle, .. }
             | Request::Allocate { handle, .. }
             | Request::Seek { handle, .. } => *handle = self.handle(*handle),
-            Request::Sync | Request::Space => {}
+            Request::Sync | Request::Space | Request::Trim { .. } => {}
         }
     }
 

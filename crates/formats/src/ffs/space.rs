@@ -6,3 +6,4 @@ pub mod free;
 pub mod holes;
 pub mod map;
 pub mod tail;
+pub mod trim;

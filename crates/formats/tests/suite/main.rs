@@ -14,3 +14,4 @@ mod policies;
 mod read_ahead;
 mod scripts;
 mod sync_writes;
+mod trim;

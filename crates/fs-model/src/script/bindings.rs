@@ -83,7 +83,7 @@ impl Bindings {
             | Request::Write { handle, .. }
             | Request::Allocate { handle, .. }
             | Request::Seek { handle, .. } => *handle = self.handle(*handle)?,
-            Request::Sync | Request::Space => {}
+            Request::Sync | Request::Space | Request::Trim { .. } => {}
         }
         Some(())
     }

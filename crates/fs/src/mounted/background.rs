@@ -21,6 +21,7 @@ impl<P: Personality> Mounted<P> {
         let mounted = self.phase == Phase::Running || !self.no_room.is_empty();
         self.format.background() == Background::Ready
             && !self.pace.running
+            && self.may_move()
             && mounted
             && !self.core.is_read_only()
     }

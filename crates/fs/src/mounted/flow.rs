@@ -13,6 +13,7 @@ use crate::core::waiting::MOST_RUNS;
 use crate::policy::Settle;
 use crate::system::FsCx;
 use crate::tx::Stop;
+use seekless_engine::io::IoError;
 
 impl<P: Personality> Mounted<P> {
     /// Takes a call. Calls that need no block are done at once.
@@ -80,6 +81,8 @@ impl<P: Personality> Mounted<P> {
                     continue;
                 }
                 let answer = pending.answer.take().unwrap_or(Answer::Done);
+                // Others may have waited for a trim that has failed.
+                again |= matches!(pending.work, Work::Request(Request::Trim { .. }));
                 self.end(pending, result.map(|()| answer).map_err(|_| Errno::Io), cx);
             }
         }
@@ -95,14 +98,16 @@ impl<P: Personality> Mounted<P> {
             }
             self.end(pending, Err(Errno::Io), cx);
         }
+        let begins = |pending: &Pending<P::Mark>| self.may_begin(pending);
         if !self.core.is_policy_full() {
-            return self.queue.pop_front();
+            let index = self.queue.iter().position(begins)?;
+            return self.queue.remove(index);
         }
         let goes_on = |pending: &Pending<P::Mark>| match &pending.work {
             Work::Request(request) => !request.is_change(),
             Work::Reap(_) | Work::Store | Work::Free(_) | Work::Background => true,
         };
-        let index = self.queue.iter().position(goes_on)?;
+        let index = self.queue.iter().position(|one| goes_on(one) && begins(one))?;
         self.queue.remove(index)
     }
 
@@ -122,6 +127,14 @@ impl<P: Personality> Mounted<P> {
         if matches!(pending.work, Work::Request(Request::Sync)) && pending.runs == 0 {
             let Some(sync) = self.after_deletions(pending) else { return };
             pending = sync;
+        }
+        if matches!(pending.work, Work::Request(Request::Trim { .. })) {
+            let Some(trim) = self.stand_still(pending) else { return };
+            pending = trim;
+            if let Some(error) = self.core.take_trim_error() {
+                let errno = if error == IoError::NoSpace { Errno::NoSpc } else { Errno::Io };
+                return self.end(pending, Err(errno), cx);
+            }
         }
         pending.runs += 1;
         assert!(pending.runs < MOST_RUNS, "{:?} stops again and again", pending.work);
@@ -206,7 +219,20 @@ impl<P: Personality> Mounted<P> {
                 let key = self.parked.insert(pending);
                 self.core.make_ready(key);
             }
-            Step::Durable(durable) => self.make_durable(pending, durable, cx),
+            Step::Durable(durable) => {
+                if matches!(pending.work, Work::Request(Request::Trim { .. })) {
+                    // Behind that it looks for free space.
+                    (pending.again, pending.runs, pending.state.at) = (true, 0, 1);
+                }
+                self.make_durable(pending, durable, cx);
+            }
+            Step::Trim { ranges, state } => {
+                debug_assert!(self.is_still(), "free space may be in use on the disk");
+                (pending.state, pending.runs) = (state, 0);
+                self.core.unpin(&mut pending.pins);
+                let key = self.parked.insert(pending);
+                self.core.trim(key, &ranges, cx.below);
+            }
         }
     }
 
@@ -294,6 +320,7 @@ impl<P: Personality> Mounted<P> {
         if let Some(id) = pending.id {
             cx.replies.push(Reply { id, result });
         }
+        self.no_longer_still(&pending.work);
         match pending.work {
             Work::Reap(ino) => {
                 self.format.was_deleted(ino);
@@ -338,7 +365,8 @@ impl<P: Personality> Mounted<P> {
                 Request::Forget { .. }
                 | Request::Release { .. }
                 | Request::Sync
-                | Request::Space => [None, None],
+                | Request::Space
+                | Request::Trim { .. } => [None, None],
             },
         };
         named.into_iter().flatten().find(|&ino| self.locks.is_held(ino))

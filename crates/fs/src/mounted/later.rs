@@ -35,6 +35,7 @@ impl<P: Personality> Mounted<P> {
             && !pending.late
             && self.core.policy.kind() == PolicyKind::Soft
             && self.phase == Phase::Running
+            && self.may_move()
             && self.no_room.is_empty();
         if !waits {
             return Some(pending);

@@ -4,7 +4,9 @@ use crate::call::{Answer, Call, CallId, Credentials, Ino, Request, Timestamp};
 use crate::core::input::Pins;
 use crate::tx::{BlockNo, Deferred, Field};
 use bytes::Bytes;
+use seekless_engine::units::BlockNr;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What a call, or the file system itself, wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +112,13 @@ pub enum Step<M> {
     },
     /// It has come to its end when this is durable.
     Durable(Durable<M>),
+    /// Gives blocks of 4096 bytes back to the volume, and goes on from here when that has answered.
+    Trim {
+        /// The blocks. Nothing on the disk uses them.
+        ranges: Vec<Range<BlockNr>>,
+        /// How far it has come.
+        state: State,
+    },
 }
 
 /// The end of a call, with what becomes true in memory.

@@ -184,9 +184,10 @@ impl<P: Personality> Mounted<P> {
                 || self.parked.iter().any(|(_, one)| one.work.frees()))
     }
 
-    /// Calls wait for space: writes what frees wait for, as soon as nothing else is written.
+    /// Calls wait for space, or a trim for the end of frees: writes what frees wait for, as soon as
+    /// nothing else is written.
     pub(crate) fn hurry_frees(&mut self, cx: &mut FsCx<'_, '_>) {
-        if self.no_room.is_empty() {
+        if self.no_room.is_empty() && !self.waits_for_still() {
             return;
         }
         if self.core.failed().is_some() {

@@ -14,9 +14,10 @@ use super::state::State;
 use super::translate;
 use bytes::Bytes;
 use fuser::{
-    BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, TimeOrNow, WriteFlags,
 };
 use seekless_fs::call::{
     Credentials, Errno, Handle, MOST_NAME, MOST_SYMLINK, New, Request, SetAttr, Timestamp, by_inode,
@@ -33,6 +34,9 @@ const MOST_BYTES: u32 = 1 << 20;
 /// it calls many.
 const MOST_BACKGROUND: u16 = 64;
 const MANY_BACKGROUND: u16 = 48;
+
+/// `_IOWR('X', 121, struct fstrim_range)`: give free space back.
+const FITRIM: u32 = 0xc018_5879;
 
 /// What the kernel is asked for beyond the defaults. Not among it is `FUSE_ATOMIC_O_TRUNC`: the
 /// kernel truncates by `setattr`, whose answer it heeds. Nor `FUSE_HANDLE_KILLPRIV_V2`: `fuser`
@@ -378,6 +382,32 @@ impl Filesystem for Bridge {
     ) {
         let request = Request::Fsync { ino: translate::ino(number), data_only };
         self.ask(from, request, Pending::Empty(reply));
+    }
+
+    /// `fstrim` asks for FITRIM of the root directory. The kernel hands 24 bytes in and out: start,
+    /// length and the shortest run, in bytes.
+    fn ioctl(
+        &self,
+        from: &fuser::Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        command: u32,
+        input: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        let Some(range) = translate::three_words(input).filter(|_| command == FITRIM) else {
+            return reply.error(fuser::Errno::ENOTTY);
+        };
+        let pending = Pending::Trim(reply, range);
+        let is_owner = from.uid() == rustix::process::geteuid().as_raw();
+        if from.uid() != 0 && !is_owner {
+            return pending.fail(Errno::Perm);
+        }
+        let [start, length, least] = range;
+        let to = start.saturating_add(length);
+        self.ask(from, Request::Trim { from: start, to, least }, pending);
     }
 
     fn fsyncdir(

@@ -3,7 +3,7 @@
 use super::translate;
 use fuser::{
     FileHandle, FopenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
 };
 use seekless_fs::call::{Answer, Attr, DirEntry, Errno, Ino, MOST_NAME, Space};
 use std::ffi::OsStr;
@@ -30,6 +30,8 @@ pub(super) enum Pending {
     Empty(ReplyEmpty),
     Statfs(ReplyStatfs),
     Seek(ReplyLseek),
+    /// FITRIM, with the range that the caller gave.
+    Trim(ReplyIoctl, [u64; 3]),
     List(ReplyDirectory),
     /// Entries with their attributes, which are looked up one by one.
     ListPlus {
@@ -79,6 +81,10 @@ impl Pending {
             (Pending::Seek(reply), Answer::At(at)) => {
                 reply.offset(i64::try_from(at).unwrap_or(i64::MAX));
             }
+            // The kernel gives the range back with the number of bytes in its second word.
+            (Pending::Trim(reply, [start, _, least]), Answer::Trimmed(bytes)) => {
+                reply.ioctl(0, &translate::words([start, bytes, least]));
+            }
             (Pending::List(reply), Answer::Entries(entries)) => list(reply, &entries),
             (Pending::None, _) => {}
             (pending, answer) => {
@@ -106,6 +112,7 @@ impl Pending {
             Pending::Empty(reply) => reply.error(number),
             Pending::Statfs(reply) => reply.error(number),
             Pending::Seek(reply) => reply.error(number),
+            Pending::Trim(reply, _) => reply.error(number),
             Pending::List(reply) => reply.error(number),
             Pending::ListPlus { reply, .. } => reply.error(number),
         }

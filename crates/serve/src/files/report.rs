@@ -67,7 +67,7 @@ pub(super) fn measured(request: &Request, now: Time) -> Measured {
     let (sort, bytes) = match request {
         Request::Read { length, .. } => (Sort::Read, *length),
         Request::Write { data, .. } => (Sort::Write, data.len() as u32),
-        Request::Fsync { .. } | Request::Sync => (Sort::Flush, 0),
+        Request::Fsync { .. } | Request::Sync | Request::Trim { .. } => (Sort::Flush, 0),
         _ => (Sort::Other, 0),
     };
     Measured { sort, bytes, since: now }

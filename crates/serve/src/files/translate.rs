@@ -181,6 +181,29 @@ pub(super) fn seek_what(whence: i32) -> Result<SeekWhat, Errno> {
     }
 }
 
+/// Three words as a structure of the kernel has them.
+pub(super) fn words(words: [u64; 3]) -> [u8; 24] {
+    let mut out = [0; 24];
+    for (at, word) in out.chunks_exact_mut(8).zip(words) {
+        // An ioctl is between programs of one machine.
+        #[expect(clippy::host_endian_bytes, reason = "the kernel has them so")]
+        at.copy_from_slice(&word.to_ne_bytes());
+    }
+    out
+}
+
+/// The same the other way round; `None` of anything but 24 bytes.
+pub(super) fn three_words(bytes: &[u8]) -> Option<[u64; 3]> {
+    let bytes: &[u8; 24] = bytes.try_into().ok()?;
+    let mut out = [0; 3];
+    for (word, at) in out.iter_mut().zip(bytes.chunks_exact(8)) {
+        #[expect(clippy::host_endian_bytes, reason = "the kernel has them so")]
+        let number = u64::from_ne_bytes(at.try_into().ok()?);
+        *word = number;
+    }
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -140,6 +140,7 @@ pub(super) fn put(request: &Request, out: &mut Out) -> u8 {
             };
             words(19, [*handle, *at, *length, how], out)
         }
+        Request::Trim { from, to, least } => words(21, [*from, *to, *least], out),
         Request::Seek { handle, at, what } => {
             words(20, [*handle, *at, u64::from(*what == SeekWhat::Hole)], out)
         }
@@ -285,6 +286,7 @@ pub(super) fn get(op: u8, fields: &mut Fields) -> Option<Request> {
             let what = if f.flag()? { SeekWhat::Hole } else { SeekWhat::Data };
             Request::Seek { handle, at, what }
         }
+        21 => Request::Trim { from: f.word()?, to: f.word()?, least: f.word()? },
         _ => return None,
     })
 }

@@ -54,6 +54,7 @@ fn requests() -> Vec<Request> {
         Request::List { handle, cookie: 1, most_bytes: 4096 },
         Request::Fsync { ino, data_only: true },
         Request::Sync,
+        Request::Trim { from: 4096, to: u64::MAX, least: 8192 },
         Request::Space,
         allocate(AllocateHow::Extend),
         allocate(AllocateHow::KeepSize),

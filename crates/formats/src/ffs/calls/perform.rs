@@ -9,8 +9,10 @@ use crate::ffs::ops::seek::Sought;
 use crate::ffs::ops::{self, Progress, Removed};
 use crate::ffs::reclaim;
 use crate::ffs::space::alloc::group;
+use crate::ffs::space::trim;
 use crate::ffs::volume::Volume;
 use bytes::{Bytes, BytesMut};
+use seekless_engine::units::BLOCK_BYTES;
 use seekless_fs::call::{Answer, Attr, Errno, Handle, Ino, Request, SetAttr};
 use seekless_fs::core::handles::Handles;
 use seekless_fs::core::tx::CoreTx;
@@ -102,6 +104,7 @@ impl Act<'_, '_> {
                 Ok(Step::Durable(durable::file(self.tx, self.vol, ino, data_only)?))
             }
             Request::Sync => self.sync(),
+            Request::Trim { from, to, least } => self.trim((from, to), least),
             Request::Space => Ok(Answer::Space(ops::space::space(self.vol)).into()),
             Request::Allocate { handle, at, length, how } => {
                 let ino = self.ino_of(handle)?;
@@ -208,6 +211,19 @@ impl Act<'_, '_> {
     fn sync(&mut self) -> Result<Step, Stop> {
         let stored = self.store()?;
         Ok(stored.unwrap_or_else(|| Step::Durable(durable::all(self.vol))))
+    }
+
+    /// Makes everything durable first; then a step for each group.
+    fn trim(&mut self, range: (u64, u64), least: u64) -> Result<Step, Stop> {
+        let State { at, done, .. } = self.pending.state;
+        let Some(group) = at.checked_sub(1) else { return self.sync() };
+        if group >= self.vol.groups().len() as u64 {
+            return Ok(Answer::Trimmed(done).into());
+        }
+        let ranges = trim::free_space(self.tx, self.vol, group as u32, range, least)?;
+        let blocks: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let done = done + blocks * BLOCK_BYTES as u64;
+        Ok(Step::Trim { ranges, state: State { at: at + 1, done, ..State::default() } })
     }
 
     /// Stores the header of one group that is behind; `None` if there is none.

@@ -5,5 +5,5 @@ mod features;
 mod fixtures;
 mod flips;
 mod forged;
-mod medium;
+pub mod medium;
 mod tree;
