@@ -72,6 +72,7 @@ pages! {
     layouts: "docs/manual/layouts.md",
     exit_codes: "docs/manual/exit-codes.md",
     crash_test_gate: "docs/manual/crash-test-gate.md",
+    crash_test_two_disks: "docs/manual/crash-test-two-disks.md",
 }
 
 fn root() -> PathBuf {
