@@ -86,7 +86,8 @@ fn a_check_may_keep_files_open_or_unmount_the_state() {
 #[test]
 fn what_a_check_writes_is_seen_by_no_other() {
     let Some(bench) = Bench::new() else { return };
-    let check = format!("test ! -e {{dir}}/mark || exit 9; echo x > {{dir}}/mark; sync; {ROWS}");
+    let check =
+        format!("test ! -e {{dir}}/mark || exit 9; echo x > {{dir}}/mark; sync -f {{dir}}; {ROWS}");
     let ended = ends_with(&mut bench.test(DURABLE, &check), 0);
     assert!(ended.out.starts_with("GREEN"), "{}", ended.out);
 }
