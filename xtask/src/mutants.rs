@@ -157,10 +157,12 @@ fn hunt_one(program: &Path, entry: &Entry, states: u64) -> Result<Entry> {
                 plant: Some(entry.edge.clone()),
             },
         );
-        // A run that ends in an assertion prints no report: that is how it was caught.
-        let Ok(outcome) = outcome else {
-            let remark = format!("seed {seed}, an assertion");
-            return Ok(Entry { state: "asserted".into(), remark, ..entry.clone() });
+        let outcome = match outcome {
+            Err(error) if is_assertion(&error) => {
+                let remark = format!("seed {seed}, an assertion");
+                return Ok(Entry { state: "asserted".into(), remark, ..entry.clone() });
+            }
+            outcome => outcome?,
         };
         let caught = outcome.number("violations") > 0;
         outcomes.push(outcome);
@@ -169,6 +171,12 @@ fn hunt_one(program: &Path, entry: &Entry, states: u64) -> Result<Entry> {
         }
     }
     Ok(verdict(entry, &outcomes))
+}
+
+/// True if a run printed no report because an assertion ended it. A wrong subject or an unknown
+/// edge prints none either.
+fn is_assertion(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("panicked at")
 }
 
 /// How many edges are in each state.
@@ -197,6 +205,13 @@ mod tests {
         assert!(Entry::parse("MoveFlush\topen").is_err());
         assert!(open.is_open() && !entry("caught").is_open());
         assert!(open.file().ends_with("edge-dcd-log-MoveFlush.json"));
+    }
+
+    #[test]
+    fn only_a_panic_counts_as_an_assertion() {
+        let said = |text: &str| is_assertion(&anyhow::anyhow!("no report: {text}"));
+        assert!(said("thread 'main' (7) panicked at crates/fs/src/core.rs:1:1: a wait"));
+        assert!(!said("error: invalid value 'Nothing' for '--plant <BUG>'") && !said(""));
     }
 
     #[test]

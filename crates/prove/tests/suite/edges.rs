@@ -43,11 +43,15 @@ fn each_line_says_what_came_of_it() {
 #[test]
 fn what_is_caught_has_its_run() {
     let found = std::fs::read_dir(tests().join("found")).expect("the saved runs");
-    let files = found.map(|file| file.expect("a file").file_name().into_string().expect("a name"));
-    let stored: BTreeSet<String> = files
-        .filter(|file| file.starts_with("edge-"))
-        .map(|file| file.trim_end_matches(".json").rsplit('-').next().unwrap_or("").to_owned())
-        .collect();
+    let mut stored = BTreeSet::new();
+    for file in found.map(|file| file.expect("a file").path()) {
+        let name = file.file_stem().and_then(|name| name.to_str()).expect("a name");
+        let Some(name) = name.strip_prefix("edge-") else { continue };
+        let edge = name.rsplit('-').next().expect("there is a last word");
+        let run = std::fs::read_to_string(&file).expect("it can be read");
+        assert!(run.contains(&format!("\"plant\": \"{edge}\"")), "{name} is the run of another");
+        stored.insert(edge.to_owned());
+    }
     let ledger = ledger();
     let caught = ledger.iter().filter(|[_, state, ..]| state == "caught");
     let caught: BTreeSet<String> = caught.map(|[edge, ..]| edge.clone()).collect();
