@@ -68,6 +68,10 @@ pub enum Area {
 
 edges! {
     Volume {
+        SuperblockLast: "a superblock follows what it describes",
+        SuperblockErased: "a new volume begins when the superblock of the old one is gone for good",
+        SuperblockMended: "a copy of a superblock that was written anew is durable",
+        ForcedWriteFlush: "a forced write is durable when it is answered",
         ShutdownRecordFlush: "a clean shutdown ends when its record is durable",
         SuperblockSum: "a superblock has its checksum",
         InplaceFormatFlush: "a new volume is durable",
@@ -283,6 +287,12 @@ impl Edge {
     #[inline(always)]
     pub fn blocks(self, blocked: bool) -> bool {
         blocked && !self.is_cut()
+    }
+
+    /// What a flush covers, that of when it began: `then`, and `now` where the edge is cut.
+    #[inline(always)]
+    pub fn covers<T: PartialEq>(self, then: T, now: T) -> T {
+        if then != now && self.is_cut() { now } else { then }
     }
 
     /// False where the edge is cut: the step that it stands for is left out.

@@ -6,6 +6,7 @@
 //! completed says nothing about the other. It promises no more than a plain disk.
 
 use crate::data::Data;
+use crate::edge::Edge;
 use crate::io::{Done, Expected, Io, IoError, Labels, Op, Part, Tag};
 use crate::layer::{Cx, Layer, Port, Status};
 use crate::planted::{PlantedBug, planted};
@@ -97,6 +98,9 @@ impl Joined {
             IoError::Media { block } if port == 1 => {
                 IoError::Media { block: block + self.sizes[0] }
             }
+            IoError::Checksum { block } if port == 1 => {
+                IoError::Checksum { block: block + self.sizes[0] }
+            }
             other => other,
         };
         self.requests.fail(piece.request, error);
@@ -178,10 +182,9 @@ impl Layer for Joined {
         self.requests.spend(piece.request, &done.spent);
         match done.outcome {
             Ok(_) if piece.is_forced => {
-                let flush = Io::flush(0);
                 piece = Piece { op: Op::Flush, is_forced: false, ..piece };
                 let tag = self.pieces.insert(piece) as Tag;
-                return cx.send(port, Io { tag, ..flush });
+                return cx.send(port, Edge::ForcedWriteFlush.flush(tag));
             }
             Ok(data) if piece.op == Op::Read => self.found(piece.request, port, data),
             // A flush that was on its way when another one failed proves nothing.
@@ -299,6 +302,21 @@ mod tests {
         for (sector, bytes) in found.chunks_exact(512).enumerate() {
             assert!(bytes.iter().all(|&byte| byte == wanted(sector)), "sector {sector}");
         }
+    }
+
+    #[test]
+    fn an_error_names_the_block_of_the_volume() {
+        let sides = SIZES.map(|blocks| Side { blocks, volatile: false, takes_parts: true });
+        let device = |blocks| -> Box<dyn Device> {
+            let mut cells = Cells::new(blocks);
+            cells.lose(3);
+            Box::new(Ram::new(Box::new(cells)))
+        };
+        let mut node = Node::new(Box::new(Joined::new(sides)), SIZES.map(device).into(), 1);
+        let mut read = |at, count| node.run(&mut 0, Io::read(0, at, count)).err();
+        assert_eq!(read(0, 5), Some(IoError::Media { block: 3 }));
+        assert_eq!(read(14, 8), Some(IoError::Media { block: 19 }), "of the second device");
+        assert_eq!(read(14, 4), None, "the rest can be read");
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl Superblock {
     /// What the medium reports.
     pub fn write(&self, disk: &mut dyn Disk) -> Result<(), IoError> {
         debug_assert!((2..=disk.blocks()).contains(&self.device_blocks), "no room for two copies");
-        disk.flush()?;
+        disk.flush_for(Edge::SuperblockLast)?;
         let block = self.encode();
         disk.write(self.device_blocks - 1, Data::bytes(block.clone()))?;
         disk.write(0, Data::bytes(block))
@@ -195,7 +195,7 @@ impl Superblock {
                 erased = true;
             }
         }
-        if erased { disk.flush() } else { Ok(()) }
+        if erased { disk.flush_for(Edge::SuperblockErased) } else { Ok(()) }
     }
 
     /// Reads the first copy, or the second if the first is unusable.
@@ -253,7 +253,7 @@ impl Superblock {
         // Copy the bytes instead of encoding anew: an older program may have written them.
         let block = disk.read(whole, 1)?;
         disk.write(lost, block)?;
-        disk.flush()?;
+        disk.flush_for(Edge::SuperblockMended)?;
         Ok(true)
     }
 }

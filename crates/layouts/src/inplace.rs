@@ -127,7 +127,7 @@ impl Layer for Inplace {
         let outcome = self.judge(done.tag, done.outcome, cx);
         // On a device with a volatile cache a forced write is durable only after a flush.
         if done.tag & FORCED != 0 && outcome.is_ok() {
-            return cx.send(0, Io::flush(done.tag & !FORCED | FLUSH));
+            return cx.send(0, Edge::ForcedWriteFlush.flush(done.tag & !FORCED | FLUSH));
         }
         let outcome = outcome.map_err(|error| match error {
             IoError::Media { block } => IoError::Media { block: block.saturating_sub(self.first) },

@@ -90,8 +90,7 @@ impl Array {
             return;
         }
         let MemberFlush { mark, then, .. } = self.member_flushes.remove(flush);
-        let late = Edge::MemberFlushCovers.allows(mark == self.clock);
-        let mark = if late { self.clock } else { mark };
+        let mark = Edge::MemberFlushCovers.covers(mark, self.clock);
         debug_assert!(mark <= self.clock, "a flush covers only what had ended");
         // After an error a member may have dropped what the flush was to cover.
         if self.table.failed().is_none() {

@@ -73,14 +73,13 @@ impl Dcd {
 
     /// A flush has been answered.
     pub(super) fn flush_done(&mut self, port: Port, done: Done, cx: &mut Cx<'_>) {
-        let Some(mut mark) = self.home_writes.flushing[port].take() else { return };
-        if Edge::DcdFlushCoversRecords.allows(mark.seq == self.log.written) {
-            mark.seq = self.log.written;
-        }
-        let homes = self.home_writes.done()[port];
-        if Edge::DcdFlushCoversHomes.allows(mark.homes == homes) {
-            mark.homes = homes;
-        }
+        let Some(FlushInFlight { seq, homes }) = self.home_writes.flushing[port].take() else {
+            return;
+        };
+        let mark = FlushInFlight {
+            seq: Edge::DcdFlushCoversRecords.covers(seq, self.log.written),
+            homes: Edge::DcdFlushCoversHomes.covers(homes, self.home_writes.done()[port]),
+        };
         if let Err(error) = done.outcome {
             // Never tried again: what the device has dropped it may call clean the next time.
             self.fail_volume(error, cx);

@@ -339,9 +339,8 @@ impl<E: Mapped> Commits<E> {
 
     /// The device has flushed.
     pub fn flush_done(&mut self, done: Done, requests: &mut RequestTable, cx: &mut Cx<'_>) {
-        let began = self.flush.take().unwrap_or(self.history.durable);
-        let late = Edge::FlushCoversCommitted.allows(self.history.committed == began);
-        let covered = if late { self.history.committed } else { began };
+        let covered = self.flush.take().unwrap_or(self.history.durable);
+        let covered = Edge::FlushCoversCommitted.covers(covered, self.history.committed);
         requests.spend_on_waiters(&done.spent);
         match done.outcome {
             Ok(_) => self.durable_up_to(covered, requests, cx),

@@ -7,7 +7,7 @@ use seekless_engine::io::Done;
 use seekless_engine::layer::Cx;
 
 /// How far the log has come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reached {
     pub commit: u64,
     /// The last part of that commit.
@@ -39,11 +39,8 @@ impl Lfs {
 
     /// The device has flushed.
     pub(super) fn flush_done(&mut self, done: Done, cx: &mut Cx<'_>) {
-        let Some(mut reached) = self.log.flush.take() else { return };
-        let completed = self.log.completed;
-        if Edge::LfsFlushCoversCompleted.allows(reached.commit == completed.commit) {
-            reached = completed;
-        }
+        let Some(reached) = self.log.flush.take() else { return };
+        let reached = Edge::LfsFlushCoversCompleted.covers(reached, self.log.completed);
         if let Some(hylog) = self.policy.hylog() {
             hylog.meter.flush_ns += done.spent.total_ns();
         }
