@@ -1,6 +1,7 @@
 //! House rules that neither the compiler nor clippy knows.
 
 mod circles;
+mod flushes;
 mod words;
 
 use crate::docs::contract;
@@ -84,6 +85,9 @@ fn check_size(name: &str, bytes: u64, found: &mut Findings) {
 fn check_file(name: &str, path: &Path, text: &str, found: &mut Findings) {
     check_text(name, text, found);
     words::check_words(name, text, found);
+    for line in flushes::nameless(name, text) {
+        found.error(name, line, "a flush without a name: `flush_for(Edge::…)`, `Edge::….flush(…)`");
+    }
     if name.ends_with(".md") {
         check_links(name, path, text, found);
     }

@@ -35,9 +35,9 @@ use request::{Part, Requests};
 use scrub::Scrub;
 use seekless_engine::data::{Data, Piece};
 
+use seekless_engine::edge::Edge;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Purpose};
 use seekless_engine::layer::{Cx, Layer, Port, Status};
-use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::replaceable::Replaceable;
 use seekless_engine::request_table::RequestTable;
 use seekless_engine::units::{BlockNr, Time};
@@ -431,9 +431,8 @@ impl Array {
         if self.table.failed().is_some() || !self.logs[member].is_writing() {
             return;
         }
-        let flush = self.volatile && !planted(PlantedBug::LogNotFlushed);
-        if matches!(call, Call::Log) && flush {
-            let io = Io::flush(0).for_purpose(Purpose::Parity);
+        if matches!(call, Call::Log) && self.volatile {
+            let io = Edge::LogFlush.flush(0).for_purpose(Purpose::Parity);
             self.member_queue.push(member, io, Call::LogFlush);
             return;
         }

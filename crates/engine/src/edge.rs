@@ -86,6 +86,7 @@ edges! {
     }
     Vlog {
         VlogFormatFlush: "a new volume is durable",
+        VlogMountFlush: "nothing is written before what the mount found is durable",
         VlogMapSum: "the header of a map block has its checksum",
         VlogEntriesSum: "the entries of a map block have their checksum",
         VlogMapPlace: "a map block lies where it was written",
@@ -176,6 +177,7 @@ edges! {
     }
     Lfs {
         LfsFormatFlush: "a new volume is durable",
+        LfsMountFlush: "nothing is written before what the mount found is durable",
         LfsRecordSum: "a checkpoint record has its checksum",
         LfsRecordNewer: "of two checkpoint records the newer counts",
         LfsSummarySum: "the summary of a part has its checksum",
@@ -206,6 +208,7 @@ edges! {
         MemberFlush: "what was acknowledged is durable on each member when it has been flushed",
         MemberFlushCovers: "a flush of the members covers what had ended when it began",
         BroadcastFlush: "what all members are told is durable before it counts",
+        LogFlush: "stripes are written when their record in the log is durable",
         LogBatchSum: "a batch of the intent log counts only with its content",
         LogRecordEnded: "a record of the log stays until its writes are durable in their places",
         LogCoversStripe: "a stripe with a record in the log is not written without another one",

@@ -32,7 +32,6 @@ planted_bugs! {
     FreeBeforeCommit: "superseded blocks are reused at once",
     MapBeforeData: "the map names blocks before their data is durable",
     MissingFlush: "the device is not flushed",
-    MountNotFlushed: "a mount writes before what it found is durable",
     StaleTailAccepted: "the record of a clean shutdown outlives the next mount",
     ChecksumNotVerified: "checksums are not compared",
     CompactorFreesEarly: "the compactor frees moved blocks at once",
@@ -57,7 +56,6 @@ planted_bugs! {
     CleanerFreesEarly: "the cleaner frees moved blocks at once",
     CheckpointBeforeMap: "a checkpoint is written before its map is durable",
     NoWriteLog: "stripes are written without a record in the log",
-    LogNotFlushed: "stripes are written before their record is durable",
     StaleMember: "a member that missed writes is taken back",
     NoResync: "marked regions are not resynced",
     ResyncUnasked: "a resync does not ask the layout which block is right",
@@ -124,12 +122,11 @@ impl PlantedBug {
     ];
 
     /// Bugs for the virtual log.
-    pub const VLOG: [PlantedBug; 19] = [
+    pub const VLOG: [PlantedBug; 18] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
         PlantedBug::MissingFlush,
-        PlantedBug::MountNotFlushed,
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::CompactorFreesEarly,
@@ -151,9 +148,8 @@ impl PlantedBug {
     pub const STRIPED: [PlantedBug; 1] = [PlantedBug::DroppedTakenLater];
 
     /// Bugs for arrays.
-    pub const ARRAY: [PlantedBug; 8] = [
+    pub const ARRAY: [PlantedBug; 7] = [
         PlantedBug::NoWriteLog,
-        PlantedBug::LogNotFlushed,
         PlantedBug::StaleMember,
         PlantedBug::NoResync,
         PlantedBug::RebuildNotFlushed,
@@ -204,11 +200,10 @@ impl PlantedBug {
     ];
 
     /// Bugs for the log-structured layouts.
-    pub const LFS: [PlantedBug; 13] = [
+    pub const LFS: [PlantedBug; 12] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
-        PlantedBug::MountNotFlushed,
         PlantedBug::StaleTailAccepted,
         PlantedBug::ChecksumNotVerified,
         PlantedBug::PartialTransaction,

@@ -476,9 +476,7 @@ impl Recovery<'_> {
         if !planted(PlantedBug::StaleTailAccepted) {
             // What the record says must be true before it is there: what was found, the last record
             // included, may be in a cache that only a process has lost.
-            if !planted(PlantedBug::MountNotFlushed) {
-                self.disk.flush()?;
-            }
+            self.disk.flush_for(Edge::LfsMountFlush)?;
             let judged = Some(position.into());
             let record = Record { number, mounts, clean: false, judged, ..record.clone() };
             write_record(self.disk, &self.geometry, self.id, &record)?;

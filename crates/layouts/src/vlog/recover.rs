@@ -549,9 +549,7 @@ impl Recovery<'_> {
         path: MountPath,
     ) -> Result<(), LayoutError> {
         self.steps.begin("flush device");
-        if !planted(PlantedBug::MountNotFlushed) {
-            self.disk.flush()?;
-        }
+        self.disk.flush_for(Edge::VlogMountFlush)?;
         if path == MountPath::Scan && !planted(PlantedBug::RecoveryUnrecorded) {
             // What is torn claims nothing, and goes first: were it made whole by an erasure that
             // is torn itself, nothing younger may be there yet. What is whole may be the only
