@@ -72,6 +72,7 @@ pages! {
     layouts: "docs/manual/layouts.md",
     exit_codes: "docs/manual/exit-codes.md",
     crash_test_gate: "docs/manual/crash-test-gate.md",
+    shingled: "docs/manual/shingled.md",
     crash_test_two_disks: "docs/manual/crash-test-two-disks.md",
 }
 
@@ -91,9 +92,10 @@ fn every_page_of_the_manual_has_a_test() {
 
 #[test]
 fn no_page_is_longer_than_it_may_be() {
-    for page in PAGES {
+    let words = |page: &&str| {
         let text = fs::read_to_string(root().join(page)).expect("a listed page is there");
-        let words = text.split_whitespace().count();
-        assert!(words <= WORDS, "{page} has {words} words; split it, {WORDS} are allowed");
-    }
+        text.split_whitespace().count()
+    };
+    let long: Vec<_> = PAGES.iter().filter(|page| words(page) > WORDS).collect();
+    assert!(long.is_empty(), "more than {WORDS} words, so split them: {long:?}");
 }
