@@ -1,15 +1,18 @@
 //! Starting, asking and ending a worker: the side of the parent.
 //!
 //! A worker is the same program, run as the hidden command [`COMMAND`]. It starts in a PID and a
-//! mount namespace of its own and finds its socket at descriptor [`SOCKET`]. It ends when the
-//! socket closes, so also when its parent is killed. `PR_SET_PDEATHSIG` would end it with the
-//! thread that started it, and checks start workers from threads that come and go.
+//! mount namespace of its own, and finds its socket at descriptor [`SOCKET`] and a handle of its
+//! parent at [`PARENT`]. It ends when the socket closes and its parent is gone, so also when its
+//! parent is killed. `PR_SET_PDEATHSIG` would end it with the thread that started it, and checks
+//! start workers from threads that come and go.
 
 use super::protocol::{Answer, Go, Job, receive, send};
 use crate::replay::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{
+    PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
+};
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -22,6 +25,10 @@ use std::time::{Duration, Instant};
 pub const COMMAND: &str = "crash-worker";
 /// The descriptor at which a worker finds its socket.
 pub const SOCKET: RawFd = 3;
+/// The descriptor at which a worker finds a handle of its parent, which is readable at its end.
+pub const PARENT: RawFd = 4;
+/// Descriptors from here on are none that a worker finds something at.
+const ASIDE: RawFd = 10;
 /// How far the process numbers of one worker begin from those of the worker before it.
 const NUMBERS_APART: u32 = 7919;
 /// Workers started by this process.
@@ -70,7 +77,9 @@ impl Worker {
     pub fn start(program: &Path, isolation: Isolation) -> io::Result<Worker> {
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        let handle = launch(program, isolation, theirs.as_raw_fd())?;
+        let parent = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let given = [theirs.as_raw_fd(), parent.as_raw_fd()];
+        let handle = launch(program, isolation, given)?;
         drop(theirs);
         let mut worker = Worker { handle, socket, shared: Vec::new() };
         match worker.answer(START, None)? {
@@ -170,8 +179,9 @@ impl Drop for Worker {
     }
 }
 
-/// Starts the program in new namespaces; gives a descriptor of the process.
-fn launch(program: &Path, isolation: Isolation, socket: RawFd) -> io::Result<OwnedFd> {
+/// Starts the program in new namespaces, with what it is `given` at [`SOCKET`] and [`PARENT`];
+/// returns a descriptor of the process.
+fn launch(program: &Path, isolation: Isolation, given: [RawFd; 2]) -> io::Result<OwnedFd> {
     // All memory is taken before the process is cloned: its copy may not allocate.
     let path = CString::new(program.as_os_str().as_bytes())?;
     let first = STARTED.fetch_add(1, Ordering::Relaxed).wrapping_mul(NUMBERS_APART);
@@ -200,7 +210,7 @@ fn launch(program: &Path, isolation: Isolation, socket: RawFd) -> io::Result<Own
             0_usize,
         );
         if process == 0 {
-            become_worker(&path, &arguments, &variables, socket);
+            become_worker(&path, &arguments, &variables, given);
         }
         process
     };
@@ -221,18 +231,17 @@ unsafe fn become_worker(
     path: &CString,
     arguments: &[*const libc::c_char],
     variables: &[*const libc::c_char],
-    socket: RawFd,
+    given: [RawFd; 2],
 ) -> ! {
     // SAFETY: these are system calls on memory that lives; a descriptor that is replaced belongs
     // to this process alone.
     unsafe {
         // Signals from a terminal are for the parent.
         libc::setsid();
-        let placed = match socket {
-            SOCKET => libc::fcntl(SOCKET, libc::F_SETFD, 0),
-            other => libc::dup2(other, SOCKET),
-        };
-        if placed >= 0 {
+        // Out of the way first: one may be where the other belongs.
+        let aside = given.map(|fd| libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, ASIDE));
+        let placed = [libc::dup2(aside[0], SOCKET), libc::dup2(aside[1], PARENT)];
+        if placed == [SOCKET, PARENT] {
             libc::execve(path.as_ptr(), arguments.as_ptr(), variables.as_ptr());
         }
         libc::_exit(127)

@@ -8,7 +8,7 @@
 use super::LoopDevice;
 use super::apart::Apart;
 use super::mounts::{Mounted, Mounting};
-use super::process::{APART, SOCKET};
+use super::process::{APART, PARENT, SOCKET};
 use super::protocol::{Answer, Go, Job, Ran, receive, send};
 use super::tree::fingerprint;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,6 +44,8 @@ type DiskOfJob<'j> = (&'j Option<(PathBuf, Mounting)>, Option<&'j File>);
 /// What a worker is between its jobs.
 struct Worker {
     socket: OwnedFd,
+    /// A handle of the parent.
+    parent: OwnedFd,
     /// `/proc/self/mountinfo` as it is between jobs.
     mounts: String,
     /// The mount points that are covered.
@@ -72,15 +74,16 @@ pub fn run() -> ! {
 
 /// Takes the socket over and makes `/proc` show this namespace only.
 fn begin() -> io::Result<Worker> {
-    // SAFETY: this only looks at whether there is a descriptor.
-    let given = unsafe { libc::fcntl(SOCKET, libc::F_GETFD) } >= 0;
-    if !given || std::process::id() != 1 {
+    // SAFETY: this only looks at whether there are descriptors.
+    let is_given = |fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
+    if ![SOCKET, PARENT].into_iter().all(is_given) || std::process::id() != 1 {
         let text = "this command is a part of crash-test; run `seekless crash-test`";
         return Err(io::Error::other(text));
     }
-    // SAFETY: the parent has put the socket there for this process, which has no other owner of it.
-    let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
+    // SAFETY: the parent has put them there for this process, which has no other owner of them.
+    let [socket, parent] = [SOCKET, PARENT].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::io::fcntl_setfd(&parent, rustix::io::FdFlags::CLOEXEC)?;
     let hidden = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let ready = super::make_private()
         .and_then(|()| Ok(rustix::mount::mount("proc", "/proc", "proc", hidden, None)?));
@@ -93,7 +96,7 @@ fn begin() -> io::Result<Worker> {
     let apart = (std::env::args().nth(3).as_deref() == Some(APART)).then(Apart::enter);
     let shared = apart.as_ref().map(|apart| apart.shared.clone()).unwrap_or_default();
     send(socket.as_fd(), &Answer::Ready { shared }, &[])?;
-    Ok(Worker { socket, mounts: mounts()?, covered: Vec::new(), apart })
+    Ok(Worker { socket, parent, mounts: mounts()?, covered: Vec::new(), apart })
 }
 
 /// Begins the process numbers of this namespace elsewhere than those of other workers. Else checks
@@ -145,7 +148,7 @@ impl Worker {
         if job.in_steps {
             send(self.socket.as_fd(), &Answer::Mounted, &[])?;
             if receive::<Go>(self.socket.as_fd())?.is_none() {
-                std::process::exit(1);
+                self.outlive_parent();
             }
         }
         let mut is_known = false;
@@ -156,7 +159,7 @@ impl Worker {
                 .filter(|trees| !trees.is_empty())
                 .map(|trees| trees.iter().map(|tree| format!("{tree:032x}")).collect::<String>());
             send(self.socket.as_fd(), &Answer::Tree(tree), &[])?;
-            let Some((go, _)) = receive::<Go>(self.socket.as_fd())? else { std::process::exit(1) };
+            let Some((go, _)) = receive::<Go>(self.socket.as_fd())? else { self.outlive_parent() };
             is_known = go.is_known;
         }
         if let Some(apart) = &mut self.apart {
@@ -234,7 +237,7 @@ impl Worker {
                 Err(errno) => return Err(errno.into()),
             }
             if !fds[1].revents().is_empty() {
-                std::process::exit(1);
+                self.outlive_parent();
             }
             while let Some((process, status)) = wait(WaitOptions::NOHANG)? {
                 if process == child {
@@ -242,6 +245,17 @@ impl Worker {
                 }
             }
         }
+    }
+}
+
+impl Worker {
+    /// Ends this process after its parent, which has closed the socket, so was killed or is about
+    /// to end. The parent may be the server of the disk of this job. If it were the last user of
+    /// the disk, the kernel would write back through the server as the server ends, for ever.
+    fn outlive_parent(&self) -> ! {
+        let mut ended = [PollFd::new(&self.parent, PollFlags::IN)];
+        while matches!(poll(&mut ended, None), Err(Errno::INTR)) {}
+        std::process::exit(1)
     }
 }
 
