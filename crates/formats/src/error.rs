@@ -65,7 +65,10 @@ pub enum FsError {
          refused; run `seekless fsck --repair` first, or {}",
         .left.name(),
         .asked.name(),
-        match .left { PolicyKind::Soft => "mount with --policy soft", _ => "mount --read-only" }
+        match .left {
+            PolicyKind::Async | PolicyKind::Sync => "mount --read-only".to_owned(),
+            left => format!("mount with --policy {}", left.name()),
+        }
     )]
     OtherPolicy {
         /// The policy that it was mounted with.

@@ -26,11 +26,26 @@ pub enum PolicyKind {
     Sync,
     /// Metadata is written later, in order: soft updates.
     Soft,
+    /// Metadata goes to a log on the same volume first; a call is answered when it is there.
+    Wafs1Sync,
+    /// Metadata goes to a log on the same volume first, later than the answer.
+    Wafs1Async,
+    /// As [`PolicyKind::Wafs1Sync`], with the log on a volume of its own.
+    Wafs2Sync,
+    /// As [`PolicyKind::Wafs1Async`], with the log on a volume of its own.
+    Wafs2Async,
 }
 
 impl PolicyKind {
-    /// All of them.
+    /// Those that can be chosen.
     pub const ALL: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
+    /// Those that keep a log.
+    pub const LOGGED: [PolicyKind; 4] = [
+        PolicyKind::Wafs1Sync,
+        PolicyKind::Wafs1Async,
+        PolicyKind::Wafs2Sync,
+        PolicyKind::Wafs2Async,
+    ];
 
     /// The name in options and messages.
     pub fn name(self) -> &'static str {
@@ -38,7 +53,21 @@ impl PolicyKind {
             PolicyKind::Async => "async",
             PolicyKind::Sync => "sync",
             PolicyKind::Soft => "soft",
+            PolicyKind::Wafs1Sync => "wafs-1sync",
+            PolicyKind::Wafs1Async => "wafs-1async",
+            PolicyKind::Wafs2Sync => "wafs-2sync",
+            PolicyKind::Wafs2Async => "wafs-2async",
         }
+    }
+
+    /// True if it keeps a log of metadata.
+    pub fn is_logged(self) -> bool {
+        PolicyKind::LOGGED.contains(&self)
+    }
+
+    /// True if its log lies on a volume of its own.
+    pub fn has_own_log_volume(self) -> bool {
+        matches!(self, PolicyKind::Wafs2Sync | PolicyKind::Wafs2Async)
     }
 
     /// The policy of a new mount.

@@ -40,7 +40,7 @@ fn append(range: &mut [u8], ring: &mut Ring, mark: u32, content: usize) {
     records.into_iter().for_each(|record| assert!(group.push(record), "a short group"));
     let placed = ring.append(group).expect("the ring has room");
     ring.force(placed.end);
-    while let Some(write) = ring.next_write() {
+    while let Some(write) = ring.next_write(None) {
         store(range, write.sector, &write.bytes);
         ring.written(write.number);
     }

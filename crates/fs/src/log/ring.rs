@@ -234,8 +234,9 @@ impl Ring {
         self.forced = self.head();
     }
 
-    /// The next write, if there is one: forced sectors, or a whole unit.
-    pub fn next_write(&mut self) -> Option<LogWrite> {
+    /// The next write, if there is one: forced sectors, or a whole unit. With `ready`, none of a
+    /// sector that has a part of the group there, or of one behind it.
+    pub fn next_write(&mut self, ready: Option<Lsn>) -> Option<LogWrite> {
         let shape = self.shape();
         let unit = shape.unit_sectors();
         let unit_end = (self.next / unit + 1) * unit;
@@ -245,6 +246,8 @@ impl Ring {
             true => most,
             false => self.forced.min(self.head()),
         };
+        let ready = ready.map_or(until, |lsn| lsn.number() / self.step * self.step);
+        let until = until.min(ready);
         if until <= self.next {
             return None;
         }

@@ -102,7 +102,7 @@ impl Bench {
     }
 
     fn send(&mut self) {
-        while let Some(write) = self.ring.next_write() {
+        while let Some(write) = self.ring.next_write(None) {
             self.traces.push((write.number, self.ring.durable().number()));
             self.in_flight.push(write);
         }

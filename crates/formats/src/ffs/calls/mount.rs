@@ -77,6 +77,7 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
         superblock.recovery = match options.policy {
             PolicyKind::Soft => Recovery::None,
             PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
+            _ => Recovery::Log,
         };
         superblock.mounted_with = Some(options.policy.into());
         superblock.state = State::InUse;

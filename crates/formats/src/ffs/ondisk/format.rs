@@ -108,6 +108,10 @@ impl From<PolicyKind> for PolicyAdvice {
             PolicyKind::Async => PolicyAdvice::Async,
             PolicyKind::Sync => PolicyAdvice::Sync,
             PolicyKind::Soft => PolicyAdvice::Soft,
+            PolicyKind::Wafs1Sync => PolicyAdvice::WafsSync1,
+            PolicyKind::Wafs1Async => PolicyAdvice::WafsAsync1,
+            PolicyKind::Wafs2Sync => PolicyAdvice::WafsSync2,
+            PolicyKind::Wafs2Async => PolicyAdvice::WafsAsync2,
         }
     }
 }
@@ -132,7 +136,11 @@ impl PolicyAdvice {
             PolicyAdvice::Async => Some(PolicyKind::Async),
             PolicyAdvice::Sync => Some(PolicyKind::Sync),
             PolicyAdvice::Soft => Some(PolicyKind::Soft),
-            _ => None,
+            PolicyAdvice::WafsSync1 => Some(PolicyKind::Wafs1Sync),
+            PolicyAdvice::WafsAsync1 => Some(PolicyKind::Wafs1Async),
+            PolicyAdvice::WafsSync2 => Some(PolicyKind::Wafs2Sync),
+            PolicyAdvice::WafsAsync2 => Some(PolicyKind::Wafs2Async),
+            PolicyAdvice::LffsFile | PolicyAdvice::Atomic => None,
         }
     }
 
