@@ -64,6 +64,8 @@ pub enum Area {
     Files,
     /// File systems that order their writes.
     Soft,
+    /// File systems that keep a log.
+    Journal,
 }
 
 edges! {
@@ -270,6 +272,15 @@ edges! {
         ForgetAwaited: "content that a call for durability may need is not forgotten",
         ReclaimDisturbed: "a reclaim looks again where space changes",
         ReclaimLeaving: "the number of a directory that leaves is not free",
+    }
+    Journal {
+        LogHomeAfter: "a sector is written in place after the log has its changes",
+        LogDataFirst: "the log has a group after the content that it leads to is on the disk",
+        LogFreeAfter: "space is used again after the log says that it was given up",
+        LogStartHome: "the start of the log passes a group after its changes are in place",
+        LogCheckpoint: "what is open goes into a checkpoint before the start of the log passes it",
+        LogReserve: "an operation begins only where the log has room for its group",
+        UnmountLog: "the clean mark is written when the log has ended",
     }
 }
 

@@ -12,6 +12,7 @@ pub mod cache;
 pub mod failure;
 pub mod handles;
 pub mod input;
+pub mod logged;
 pub mod output;
 pub mod owned;
 pub mod page;
@@ -145,6 +146,10 @@ pub(crate) enum Sent {
     Raw,
     /// Gives space back, for a call.
     Trim(CallKey),
+    /// Writes sectors of the log, from this number on.
+    Log(u64),
+    /// Writes a superblock of the log.
+    LogSuperblock,
 }
 
 /// Cache, transactions and I/O of one file system over one volume. Clones share the buffers until
@@ -158,6 +163,7 @@ pub struct Core {
     pub(crate) input: Input,
     pub(crate) output: Output,
     pub(crate) wheel: Wheel,
+    pub(crate) logged: logged::Logged,
     pub(crate) barriers: Barriers,
     pub(crate) owned: owned::Owned,
     pub(crate) ready: Ready,
@@ -200,6 +206,10 @@ pub struct Stats {
     pub hidden_reads: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Write requests to the log.
+    pub log_writes: u64,
+    /// Sectors of 512 bytes written there.
+    pub log_sectors: u64,
     /// The most guards, facts and deferred actions that a policy kept at once.
     pub most_guards: u64,
     /// Images of blocks with changes that the policy kept back.
@@ -227,6 +237,7 @@ impl Core {
             input: Input::default(),
             output: Output::default(),
             wheel: Wheel::default(),
+            logged: logged::Logged::default(),
             barriers: Barriers::default(),
             owned: owned::Owned::default(),
             ready: Ready::default(),
@@ -290,6 +301,17 @@ impl Core {
         self.sent.len()
     }
 
+    /// Everything is in place: ends the log. [`Core::log_has_ended`] tells when it is done.
+    pub fn end_log(&mut self, below: &mut Below<'_>) {
+        self.policy.end_log();
+        self.push_output(below);
+    }
+
+    /// True if the policy keeps no log, or the log says that it has ended.
+    pub fn log_has_ended(&self) -> bool {
+        !self.policy.is_logged() || self.policy.has_ended()
+    }
+
     /// True if nothing is dirty and nothing is in flight.
     pub fn is_quiet(&self) -> bool {
         self.sent.is_empty() && self.cache.dirty() == 0
@@ -332,6 +354,12 @@ impl Core {
                 self.written(&blocks, manifest, outcome, below.now());
             }
             Sent::Flush => self.flushed(error_of(done.outcome)),
+            Sent::Log(number) => {
+                self.log_written(number, error_of(done.outcome).map_or(Ok(()), Err));
+            }
+            Sent::LogSuperblock => {
+                self.log_superblock_written(error_of(done.outcome).map_or(Ok(()), Err));
+            }
             Sent::Trim(key) => self.trimmed(key, done.outcome.err()),
             Sent::Raw => {
                 self.raw -= 1;
@@ -353,7 +381,10 @@ impl Core {
 
     /// When the syncer wants to run.
     pub fn deadline(&self) -> Option<seekless_engine::units::Time> {
-        if self.failed.is_some() { None } else { self.wheel.deadline() }
+        if self.failed.is_some() {
+            return None;
+        }
+        self.wheel.deadline().into_iter().chain(self.policy.log_due()).min()
     }
 
     /// Notes a failed write. From here on the core refuses changes, and each call that

@@ -18,7 +18,7 @@ mod rounds;
 mod still;
 mod stop;
 
-use crate::call::{Call, Timestamp};
+use crate::call::{Call, Ino, Timestamp};
 use crate::core::handles::Handles;
 use crate::core::waiting::Locks;
 use crate::core::{CallKey, Core};
@@ -50,6 +50,8 @@ enum Phase {
     Writing,
     /// Everything is durable.
     Written,
+    /// The log comes to its end.
+    Ending,
     /// The clean mark is written.
     Marking,
     /// The clean mark is flushed.
@@ -184,6 +186,12 @@ impl<P: Personality> Mounted<P> {
         }
     }
 
+    /// Inodes without a name that a recovery has found: they are deleted.
+    pub fn delete_orphans(&mut self, orphans: impl IntoIterator<Item = Ino>) {
+        let work = orphans.into_iter().map(|ino| Pending::own(Work::Reap(ino), self.last));
+        self.queue.extend(work);
+    }
+
     /// Begins to store what the format notes late.
     pub(crate) fn start_storing(&mut self) {
         self.storing = true;
@@ -266,7 +274,9 @@ impl<P: Personality> FileSystem for Mounted<P> {
             ("buffers evicted", stats.evicted),
         ];
         let own = own.into_iter().map(|(name, count)| (name, count as f64));
-        own.chain(self.format.stats()).collect()
+        let log = self.core.policy.log_stats().into_iter();
+        let log = log.map(|(name, count)| (name, count as f64));
+        own.chain(self.format.stats()).chain(log).collect()
     }
 
     fn unwritten_bytes(&self) -> u64 {

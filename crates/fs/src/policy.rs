@@ -6,12 +6,17 @@
 //! orders.
 
 pub mod guard;
+pub mod journal;
 pub mod ordered;
 pub mod planted;
 
+use crate::call::Timestamp;
 use crate::core::page::{Mask, Page};
+use crate::core::tx::Edit;
+use crate::log::{LogWrite, Lsn};
 use crate::tx::{BlockNo, Deferred, Field, Freed, Need, Role};
 use guard::Manifest;
+use seekless_engine::units::{BlockNr, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -70,8 +75,12 @@ impl PolicyKind {
         matches!(self, PolicyKind::Wafs2Sync | PolicyKind::Wafs2Async)
     }
 
-    /// The policy of a new mount.
+    /// The policy of a new mount. One that keeps a log is [`journal::Journal::new`].
+    ///
+    /// # Panics
+    /// If the policy keeps a log.
     pub fn policy(self) -> Box<dyn Policy> {
+        assert!(!self.is_logged(), "{} needs a log", self.name());
         Box::new(ordered::Ordered::new(self))
     }
 }
@@ -102,6 +111,63 @@ pub enum Rule {
     Forget(Field),
     /// As [`crate::tx::Tx::writes_at_once`].
     AtOnce(Field),
+    /// As [`crate::tx::Tx::content`].
+    Content {
+        /// The content.
+        field: Field,
+        /// Whatever the mode of data.
+        always: bool,
+    },
+    /// As [`crate::tx::Tx::freed`].
+    Freed(Deferred),
+    /// As [`crate::tx::Tx::orphaned`].
+    Orphan(u32),
+    /// As [`crate::tx::Tx::adopted`].
+    Adopted(u32),
+}
+
+/// What a transaction has changed, for a log.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// Absolute bytes, as they are now.
+    pub edits: Vec<Edit<'a>>,
+    /// Sectors with seals that they lie in.
+    pub sectors: SmallVec<[(BlockNo, Mask); 8]>,
+    /// Sectors of content that were allocated and are dirty, and whether they go first whatever the
+    /// mode of data.
+    pub contents: SmallVec<[(BlockNo, Mask, bool); 2]>,
+    /// What it wants of the order of writes.
+    pub rules: &'a [Rule],
+    /// When.
+    pub time: Timestamp,
+}
+
+/// A write of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogIo {
+    /// Sectors of the ring.
+    Sectors {
+        /// The first block of the range.
+        at: BlockNr,
+        /// The write.
+        write: LogWrite,
+    },
+    /// A superblock. Only one is under way at a time.
+    Superblock {
+        /// Its block.
+        at: BlockNr,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+/// What a write in place brings, for a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brings {
+    /// A sector of which this is the oldest group that was not in place.
+    Home(Lsn),
+    /// So many sectors of content that this group waits for.
+    Content(Lsn, u32),
 }
 
 /// When a call may be answered.
@@ -111,6 +177,8 @@ pub enum Settle {
     Now,
     /// When these bytes are on the disk as they are now.
     Written(Vec<Field>),
+    /// When the log is durable up to here.
+    Logged(Lsn),
 }
 
 /// The order of writes.
@@ -199,6 +267,90 @@ pub trait Policy: Debug + Send {
     /// What it keeps in memory, in guards, facts and actions.
     fn load(&self) -> usize {
         0
+    }
+
+    /// True if it keeps a log: metadata is durable when its group is, and written in place later.
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    /// A transaction has ended well. Adds its group to the log.
+    fn group(&mut self, _group: &Group<'_>, _now: Time) -> Settle {
+        Settle::Now
+    }
+
+    /// How far the log must be durable before these sectors may be written in place, if it is not.
+    fn before(&self, _block: BlockNo, _sectors: Mask) -> Option<Lsn> {
+        None
+    }
+
+    /// Makes the log durable up to here. Gives blocks of content that go first.
+    fn force(&mut self, _to: Lsn) -> Vec<BlockNo> {
+        Vec::new()
+    }
+
+    /// Behind the last group.
+    fn log_end(&self) -> Lsn {
+        Lsn::default()
+    }
+
+    /// Everything in front of it is durable.
+    fn log_durable(&self) -> Lsn {
+        Lsn::default()
+    }
+
+    /// When the log is forced if nothing asks for it before.
+    fn log_due(&self) -> Option<Time> {
+        None
+    }
+
+    /// The volume takes writes of single sectors.
+    fn use_parts(&mut self) {}
+
+    /// The next write of the log, if there is one.
+    fn log_write(&mut self, _now: Time) -> Option<LogIo> {
+        None
+    }
+
+    /// The write of sectors with this number is durable. Gives up to where the log is.
+    fn log_written(&mut self, _number: u64) -> Lsn {
+        Lsn::default()
+    }
+
+    /// The superblock that was under way is durable.
+    fn superblock_written(&mut self) {}
+
+    /// Blocks that are to be written in place soon, so that the log has room.
+    fn take_homeward(&mut self) -> Vec<BlockNo> {
+        Vec::new()
+    }
+
+    /// True if the log waits until writes that have completed are flushed.
+    fn waits_for_flush(&self) -> bool {
+        false
+    }
+
+    /// True if the log has no room for another operation.
+    fn lacks_room(&self) -> bool {
+        false
+    }
+
+    /// True if a change could not be logged: nothing may be written any more.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    /// Everything is in place: the log comes to its end.
+    fn end_log(&mut self) {}
+
+    /// True when the log says that it has ended.
+    fn has_ended(&self) -> bool {
+        true
+    }
+
+    /// Counters of the log for reports, in a fixed order.
+    fn log_stats(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 }
 

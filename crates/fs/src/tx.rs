@@ -263,6 +263,31 @@ pub trait Tx {
         false
     }
 
+    /// Takes over to tell the format later that a fact of its own is on the disk, if the policy
+    /// orders writes: it hands the number back as it does with space.
+    fn tell_later(&mut self, _fact: Freed) -> bool {
+        false
+    }
+
+    /// True if the policy keeps a log of what operations change.
+    fn is_logged(&self) -> bool {
+        false
+    }
+
+    /// New content of a file, to which this operation leads. A policy with a log writes it before
+    /// the operation is there. With `always` it is part of the object, or was on the disk at
+    /// another place.
+    fn content(&mut self, _field: Field, _always: bool) {}
+
+    /// Space that was given up is free now.
+    fn freed(&mut self, _what: Deferred) {}
+
+    /// An inode has lost its last name.
+    fn orphaned(&mut self, _ino: u32) {}
+
+    /// An inode without a name is free, or has a name again.
+    fn adopted(&mut self, _ino: u32) {}
+
     /// The call that is under way is answered when these bytes are on the disk, if the policy
     /// writes at once.
     fn writes_at_once(&mut self, _field: Field) {}

@@ -159,7 +159,7 @@ fn space(vol: &Volume, ino: u32) -> Field {
 pub fn body_changes(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino) -> Result<(), Stop> {
     let number = vol.number(dir)?;
     let what = Piece::Body { dir: number }.into();
-    if tx.free_later(Freed { what, after: space(vol, number), exact: false }, None) {
+    if tx.tell_later(Freed { what, after: space(vol, number), exact: false }) {
         vol.unsettle(dir);
     }
     Ok(())
@@ -183,6 +183,11 @@ pub fn put(
     sector(tx, place)?;
     if old.sectors != new.sectors {
         vol.space_changes(ino);
+    }
+    match (old.links, new.links) {
+        (1.., 0) => tx.orphaned(vol.number(ino)?),
+        (0, 1..) => tx.adopted(vol.number(ino)?),
+        _ => {}
     }
     let (was, is) = (old.encode(), new.encode());
     for (from, to) in RANGES {

@@ -38,6 +38,8 @@ pub enum Lost {
     Superblock,
     /// Writes since the flush before.
     Flush,
+    /// Groups of the log that were not durable.
+    Log,
 }
 
 impl fmt::Display for Failure {
@@ -59,6 +61,7 @@ impl fmt::Display for Lost {
         let (at, kind, inodes, unread) = match self {
             Lost::Block { at, kind, inodes, unread } => (at, kind, inodes, unread),
             Lost::Superblock => return f.write_str("the superblock"),
+            Lost::Log => return f.write_str("the log, with the last operations"),
             Lost::Flush => return f.write_str("a flush, with all writes before it"),
         };
         let (what, noun) = match kind {

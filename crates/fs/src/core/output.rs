@@ -63,10 +63,15 @@ impl Core {
 
     /// Sends writes while there is room for them, then a flush if calls wait for one.
     pub(crate) fn push_output(&mut self, below: &mut Below<'_>) {
-        while self.output.writes < self.options.writes
-            && let Some((class, block)) = self.output.queue.pop_first()
-        {
-            self.write_from(class, block, below);
+        loop {
+            while self.output.writes < self.options.writes
+                && let Some((class, block)) = self.output.queue.pop_first()
+            {
+                self.write_from(class, block, below);
+            }
+            if !self.push_log(below) || self.output.writes >= self.options.writes {
+                break;
+            }
         }
         self.push_flush(below);
     }
@@ -135,6 +140,9 @@ impl Core {
             }
             return;
         }
+        if let Some(to) = self.policy.before(block, run_mask(&run)) {
+            return self.wait_for_log(class, block, to);
+        }
         let per_block = self.shape.engine_per_block();
         let at = block * per_block + (run.start / ENGINE_SECTORS) as u64;
         let mut part = Part { first: (run.start % ENGINE_SECTORS) as u32, sectors: 0 };
@@ -155,7 +163,8 @@ impl Core {
             if reaches_end && follows && data.blocks() + per_block as u32 <= most {
                 next = self
                     .run(block + 1, parts)
-                    .filter(|(slot, run)| run.start == 0 && self.is_whole(*slot, run));
+                    .filter(|(slot, run)| run.start == 0 && self.is_whole(*slot, run))
+                    .filter(|(_, run)| self.policy.before(block + 1, run_mask(run)).is_none());
                 if next.is_some() {
                     self.output.queue.remove(&(class, block + 1));
                 }

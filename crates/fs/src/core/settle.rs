@@ -224,6 +224,11 @@ impl Barriers {
         }
     }
 
+    /// A call can be answered.
+    pub(crate) fn settle(&mut self, key: CallKey, result: Result<(), IoError>) {
+        self.settled.push((key, result));
+    }
+
     /// All calls that wait for writes.
     fn take_waiting(&mut self) -> Vec<CallKey> {
         let mut keys = std::mem::take(&mut self.files_written);
@@ -329,7 +334,8 @@ impl Core {
     /// After a failed write each call that waits for durability fails.
     pub(crate) fn fail_barriers(&mut self) {
         let Some(error) = self.failed() else { return };
-        for key in self.barriers.take_waiting() {
+        let logged = self.logged.take_calls();
+        for key in self.barriers.take_waiting().into_iter().chain(logged) {
             self.barriers.settled.push((key, Err(error)));
         }
     }

@@ -93,7 +93,8 @@ impl Core {
         let two_blocks = 2 * self.shape.block_bytes as u64;
         // No division: this runs before each call.
         let is_much = |dirty: usize| dirty > 1 && dirty as u64 * two_blocks > most;
-        while is_much(self.cache.dirty().saturating_sub(self.output.queue.len())) {
+        let sent = |core: &Core| core.output.queue.len() + core.logged.blocks();
+        while is_much(self.cache.dirty().saturating_sub(sent(self))) {
             let Some((second, blocks)) = self.wheel.take(u64::MAX) else { return };
             self.queue_slot(second, &blocks);
         }

@@ -6,6 +6,7 @@
 
 mod edits;
 
+pub(crate) use edits::Changed;
 pub use edits::Edit;
 
 use super::cache::{Cache, Slot};
@@ -13,7 +14,7 @@ use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};
 use super::{Core, Seals};
 use crate::call::{Errno, Ino, Timestamp};
 use crate::policy::{Rule, Settle};
-use crate::tx::{BlockNo, Field, Freed, Need, PageKind, Role, Stop, Tx};
+use crate::tx::{BlockNo, Deferred, Field, Freed, Need, PageKind, Role, Stop, Tx};
 use seekless_engine::units::Time;
 use smallvec::{SmallVec, smallvec};
 
@@ -29,7 +30,7 @@ pub(crate) struct Scratch {
     /// Old bytes of [`Undo::Bytes`], one after the other.
     old: Vec<u8>,
     /// What the operation wants of the order of writes.
-    rules: Vec<Rule>,
+    pub(super) rules: Vec<Rule>,
     /// What the policy says is not to be written.
     forgotten: Vec<Field>,
     expected: Wanted,
@@ -98,6 +99,11 @@ impl<'c> CoreTx<'c> {
         core.scratch.owners = owners;
         for block in std::mem::take(&mut core.scratch.early) {
             core.queue_early(block);
+        }
+        if core.policy.is_logged() {
+            let settle = core.log_group(self.now, at);
+            core.scratch.end(&mut core.cache);
+            return settle;
         }
         let mut forgotten = std::mem::take(&mut core.scratch.forgotten);
         let settle = core.policy.committed(&mut core.scratch.rules, &mut forgotten);
@@ -426,7 +432,7 @@ impl Tx for CoreTx<'_> {
         let Some(slot) = self.core.cache.find(block) else { return };
         self.note(slot);
         self.core.cache.forget(slot, mask(at, length));
-        if self.guards_moves() {
+        if self.guards_moves() || self.is_logged() {
             self.core.scratch.rules.push(Rule::Forget(Field::new(block, at, length)));
         }
     }
@@ -464,11 +470,47 @@ impl Tx for CoreTx<'_> {
     }
 
     fn free_moved(&mut self, freed: Freed, content: Option<Field>) -> bool {
-        let defers = self.guards_moves();
+        let defers = self.guards_moves() || self.defers_frees();
         if defers {
             self.core.scratch.rules.push(Rule::Free { freed, content });
         }
         defers
+    }
+
+    fn tell_later(&mut self, fact: Freed) -> bool {
+        let tells = self.guards();
+        if tells {
+            self.core.scratch.rules.push(Rule::Free { freed: fact, content: None });
+        }
+        tells
+    }
+
+    fn is_logged(&self) -> bool {
+        self.core.policy.is_logged()
+    }
+
+    fn content(&mut self, field: Field, always: bool) {
+        if self.is_logged() {
+            self.core.scratch.rules.push(Rule::Content { field, always });
+        }
+    }
+
+    fn freed(&mut self, what: Deferred) {
+        if self.is_logged() {
+            self.core.scratch.rules.push(Rule::Freed(what));
+        }
+    }
+
+    fn orphaned(&mut self, ino: u32) {
+        if self.is_logged() {
+            self.core.scratch.rules.push(Rule::Orphan(ino));
+        }
+    }
+
+    fn adopted(&mut self, ino: u32) {
+        if self.is_logged() {
+            self.core.scratch.rules.push(Rule::Adopted(ino));
+        }
     }
 
     fn writes_at_once(&mut self, field: Field) {

@@ -306,6 +306,16 @@ impl Ring {
         }
     }
 
+    /// The volume takes writes of single sectors.
+    pub fn use_parts(&mut self) {
+        self.step = 1;
+    }
+
+    /// True if everything is durable, and no superblock is being written.
+    pub fn is_quiet(&self) -> bool {
+        self.open.used == 0 && self.durable == self.head() && self.moving.is_none()
+    }
+
     /// The superblock of a clean unmount: everything is durable and in place.
     ///
     /// # Panics

@@ -91,6 +91,9 @@ impl<P: Personality> Mounted<P> {
 
     /// The next call that can run: those that have waited before those that have not run yet.
     fn next_pending(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
+        if self.core.lacks_log_room() {
+            return None;
+        }
         while let Some(key) = self.core.take_ready() {
             let pending = self.parked.remove(key);
             if self.core.ready.take_error(key).is_none() {
@@ -175,8 +178,10 @@ impl<P: Personality> Mounted<P> {
         settle: Settle,
         cx: &mut FsCx<'_, '_>,
     ) {
-        if let Settle::Written(fields) = settle {
-            pending.writes.extend(fields);
+        match settle {
+            Settle::Now => {}
+            Settle::Written(fields) => pending.writes.extend(fields),
+            Settle::Logged(end) => pending.logged = end,
         }
         match step {
             Step::Done(good) => {
@@ -195,6 +200,10 @@ impl<P: Personality> Mounted<P> {
                     _ => {
                         if let Some(ino) = reaps {
                             self.queue.push_front(Pending::own(Work::Reap(ino), pending.now));
+                        }
+                        if pending.logged > self.core.policy.log_durable() {
+                            pending.answer = Some(answer);
+                            return self.make_logged(pending, cx);
                         }
                         if pending.writes.is_empty() {
                             return self.end(pending, Ok(answer), cx);

@@ -2,6 +2,7 @@
 
 use crate::call::{Answer, Call, CallId, Credentials, Ino, Request, Timestamp};
 use crate::core::input::Pins;
+use crate::log::Lsn;
 use crate::tx::{BlockNo, Deferred, Field};
 use bytes::Bytes;
 use seekless_engine::units::BlockNr;
@@ -57,6 +58,8 @@ pub struct Pending<M> {
     pub durable: Option<Box<Durable<M>>>,
     /// Bytes that are to be on the disk before it is answered.
     pub writes: Vec<Field>,
+    /// The log is to be durable up to here before it is answered.
+    pub logged: Lsn,
     /// Its answer, while it waits.
     pub answer: Option<Answer>,
     /// It runs again when what it waits for is durable.
@@ -74,7 +77,7 @@ impl<M> Pending<M> {
     fn new(id: Option<CallId>, who: Credentials, now: Timestamp, work: Work) -> Pending<M> {
         let (state, pins, held, durable) = (State::default(), Pins::new(), None, None);
         let (writes, answer, again, late) = (Vec::new(), None, false, false);
-        let runs = 0;
+        let (runs, logged) = (0, Lsn::default());
         Pending {
             id,
             who,
@@ -86,6 +89,7 @@ impl<M> Pending<M> {
             held,
             durable,
             writes,
+            logged,
             answer,
             again,
             late,
@@ -167,14 +171,16 @@ pub struct Durable<M> {
     pub unordered: u32,
     /// The round under way is the last one.
     pub last: bool,
+    /// The log is to be durable up to here, too.
+    pub logged: Option<Lsn>,
 }
 
 impl<M> Durable<M> {
     /// These blocks, or everything.
     pub fn new(blocks: Option<Vec<BlockNo>>, fields: Vec<Field>, mark: Option<M>) -> Durable<M> {
         let (bodies, everything) = (Vec::new(), Vec::new());
-        let (since, rounds, unordered, last) = (0, 0, 0, false);
-        Durable { blocks, bodies, fields, mark, everything, since, rounds, unordered, last }
+        let (since, rounds, unordered, last, logged) = (0, 0, 0, false, None);
+        Durable { blocks, bodies, fields, mark, everything, since, rounds, unordered, last, logged }
     }
 
     /// Blocks that count as awaited until the call is answered.

@@ -9,6 +9,7 @@ use super::pending::{Durable, Pending, Work};
 use super::personality::Personality;
 use crate::call::Answer;
 use crate::core::CallKey;
+use crate::core::page::each;
 use crate::system::FsCx;
 use crate::tx::{BlockNo, Field, PageKind};
 use seekless_engine::io::IoError;
@@ -32,7 +33,9 @@ impl<P: Personality> Mounted<P> {
         }
         self.core.unpin(&mut pending.pins);
         durable.since = self.core.policy.now();
-        if !self.core.policy.guards() {
+        if self.core.policy.is_logged() {
+            self.core.force_log(self.core.policy.log_end());
+        } else if !self.core.policy.guards() {
             // Some of them go in a later round: what they hold is to be on the disk all the same.
             if durable.blocks.is_none() {
                 durable.everything = self.core.cache.unwritten();
@@ -44,6 +47,19 @@ impl<P: Personality> Mounted<P> {
         self.awaiting += 1;
         self.core.policy.awaits(true);
         self.round(key, cx);
+    }
+
+    /// Parks a call until the log has what it has changed.
+    pub(crate) fn make_logged(&mut self, mut pending: Pending<P::Mark>, cx: &mut FsCx<'_, '_>) {
+        if planted(PlantedBug::AckBeforeDurable) {
+            let answer = pending.answer.take().unwrap_or(Answer::Done);
+            return self.end(pending, Ok(answer), cx);
+        }
+        self.core.unpin(&mut pending.pins);
+        let to = pending.logged;
+        let key = self.parked.insert(pending);
+        self.awaiting += 1;
+        self.core.settle_log(key, to, cx.below);
     }
 
     /// A call has come to the end of its rounds.
@@ -62,6 +78,20 @@ impl<P: Personality> Mounted<P> {
         result: Result<(), IoError>,
         cx: &mut FsCx<'_, '_>,
     ) -> bool {
+        let durable = self.parked[key].durable.as_mut();
+        if result.is_ok()
+            && self.core.policy.is_logged()
+            && let Some(durable) = durable
+        {
+            // Its content is on the disk; then its names and inodes.
+            return match durable.logged.take() {
+                Some(to) => {
+                    self.core.settle_log(key, to, cx.below);
+                    true
+                }
+                None => false,
+            };
+        }
         let durable = self.parked[key].durable.as_ref();
         let goes_on = result.is_ok() && durable.is_some_and(|durable| !durable.last);
         if goes_on {
@@ -85,6 +115,11 @@ impl<P: Personality> Mounted<P> {
     /// What the next round writes; `None` for everything.
     fn next_blocks(&self, durable: &mut Durable<P::Mark>) -> Option<Vec<BlockNo>> {
         let policy = &self.core.policy;
+        if policy.is_logged() {
+            durable.logged = Some(policy.log_end());
+            let all = durable.blocks.clone().unwrap_or_else(|| self.core.cache.unwritten());
+            return Some(all.into_iter().filter(|&block| self.holds_content(block)).collect());
+        }
         if !policy.guards() {
             durable.last = false;
             return match self.moved_tails(durable) {
@@ -155,6 +190,15 @@ impl<P: Personality> Mounted<P> {
         buffer.is_some_and(|one| one.kind == PageKind::Directory && one.dirty != 0)
     }
 
+    /// True if a block holds content of files that is not written.
+    fn holds_content(&self, block: BlockNo) -> bool {
+        let Some(slot) = self.core.cache.find(block) else { return false };
+        let buffer = self.core.cache.get(slot);
+        let is_content = |index| buffer.kinds[index] == PageKind::Data;
+        let is_being_written = buffer.writing.is_some() && buffer.kinds.contains(&PageKind::Data);
+        is_being_written || each(buffer.dirty).any(is_content)
+    }
+
     /// Those of some blocks that are written as they are; all of them if there is none.
     pub(crate) fn unguarded(&self, blocks: Vec<BlockNo>) -> Vec<BlockNo> {
         let block_bytes = self.core.shape.block_bytes;
@@ -192,6 +236,12 @@ impl<P: Personality> Mounted<P> {
         }
         if self.core.failed().is_some() {
             self.space_came();
+        } else if self.core.policy.is_logged() {
+            // What was given up is free when the log says so.
+            if self.core.policy.frees() > 0 {
+                self.core.force_log(self.core.policy.log_end());
+                self.core.push_output(cx.below);
+            }
         } else if self.core.policy.frees() > 0 && self.core.in_flight() == 0 {
             self.core.queue_all();
             self.core.push_output(cx.below);

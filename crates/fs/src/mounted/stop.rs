@@ -103,6 +103,12 @@ impl<P: Personality> Mounted<P> {
                 }
                 quiet
             }
+            Phase::Draining if idle && self.core.policy.is_logged() && self.is_ordering() => {
+                self.phase = Phase::Ordering;
+                let to = self.core.policy.log_end();
+                self.core.settle_log(UNMOUNT, to, cx.below);
+                true
+            }
             Phase::Draining if idle && self.is_ordering() => {
                 self.phase = Phase::Ordering;
                 let blocks = self.unguarded(self.core.cache.unwritten());
@@ -132,6 +138,19 @@ impl<P: Personality> Mounted<P> {
                 true
             }
             Phase::Written => {
+                self.phase = Phase::Ending;
+                if self.core.policy.is_logged() {
+                    self.core.end_log(cx.below);
+                }
+                true
+            }
+            Phase::Ending if self.core.failed().is_some() => {
+                self.phase = Phase::Stopped;
+                true
+            }
+            // The log is empty before the file system says that it has none.
+            Phase::Ending if Edge::UnmountLog.blocks(!self.core.log_has_ended()) => false,
+            Phase::Ending => {
                 self.phase = Phase::Marking;
                 self.mark_clean(cx);
                 true

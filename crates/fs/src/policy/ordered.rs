@@ -62,7 +62,7 @@ impl Ordered {
                     }
                 }
                 Rule::Free { freed, .. } if freed.exact => note(freed.after),
-                Rule::Free { .. } | Rule::AtOnce(_) | Rule::Forget(_) => {}
+                _ => {}
             }
         }
         hidden

@@ -55,6 +55,12 @@ pub(crate) fn file(
     data_only: bool,
 ) -> Result<Durable, Stop> {
     vol.number(ino)?;
+    if tx.is_logged() {
+        // The log brings names and inodes of all.
+        let blocks = tx.owned(ino).collect();
+        let mark = vol.paths.begin(true, Vec::new(), Vec::new());
+        return Ok(Durable::new(Some(blocks), Vec::new(), Some(mark)));
+    }
     if vol.paths.is_unknown() {
         return Ok(all(vol));
     }

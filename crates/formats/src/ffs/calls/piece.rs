@@ -45,15 +45,18 @@ pub enum Piece {
     },
 }
 
+/// The first numbers are those of records of a log (`SPEC.md`): the space, its first number, and how
+/// many.
 impl From<Piece> for Deferred {
     fn from(piece: Piece) -> Deferred {
         Deferred(match piece {
             Piece::Fragments { at, count } => [0, at, count, 0],
-            Piece::Inode { ino, directory } => [1, ino, u32::from(directory), 0],
-            Piece::Body { dir } => [2, dir, 0, 0],
-            Piece::Name { dir } => [3, dir, 0, 0],
-            Piece::Departure { dir, hash, serial } => [4, dir, hash, serial],
-            Piece::Arrival { dir } => [5, dir, 0, 0],
+            Piece::Inode { ino, directory: false } => [1, ino, 1, 0],
+            Piece::Inode { ino, directory: true } => [2, ino, 1, 0],
+            Piece::Body { dir } => [3, dir, 0, 0],
+            Piece::Name { dir } => [4, dir, 0, 0],
+            Piece::Departure { dir, hash, serial } => [5, dir, hash, serial],
+            Piece::Arrival { dir } => [6, dir, 0, 0],
         })
     }
 }
@@ -64,11 +67,12 @@ impl From<Deferred> for Piece {
     fn from(deferred: Deferred) -> Piece {
         match deferred.0 {
             [0, at, count, 0] => Piece::Fragments { at, count },
-            [1, ino, directory, 0] => Piece::Inode { ino, directory: directory != 0 },
-            [2, dir, 0, 0] => Piece::Body { dir },
-            [3, dir, 0, 0] => Piece::Name { dir },
-            [4, dir, hash, serial] => Piece::Departure { dir, hash, serial },
-            [5, dir, 0, 0] => Piece::Arrival { dir },
+            [1, ino, 1, 0] => Piece::Inode { ino, directory: false },
+            [2, ino, 1, 0] => Piece::Inode { ino, directory: true },
+            [3, dir, 0, 0] => Piece::Body { dir },
+            [4, dir, 0, 0] => Piece::Name { dir },
+            [5, dir, hash, serial] => Piece::Departure { dir, hash, serial },
+            [6, dir, 0, 0] => Piece::Arrival { dir },
             other => unreachable!("a policy gives back what it was given, not {other:?}"),
         }
     }

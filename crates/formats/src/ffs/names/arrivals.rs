@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 /// [`Errno::Stale`] if there is no such inode.
 pub fn arrives(tx: &mut dyn Tx, vol: &mut Volume, dir: Ino, name: Field) -> Result<(), Stop> {
     let what = Piece::Arrival { dir: vol.number(dir)? }.into();
-    if tx.free_later(Freed { what, after: name, exact: false }, None) {
+    if tx.tell_later(Freed { what, after: name, exact: false }) {
         vol.arrives(dir, name);
     }
     Ok(())
@@ -47,7 +47,7 @@ pub fn departs(
 ) -> Result<(), Stop> {
     let departure = vol.leaves(dir, hash, name);
     let what = Piece::Departure { dir: vol.number(dir)?, hash, serial: departure.2 }.into();
-    if !tx.free_later(Freed { what, after: name, exact: true }, None) {
+    if !tx.tell_later(Freed { what, after: name, exact: true }) {
         vol.has_left(departure);
     }
     Ok(())

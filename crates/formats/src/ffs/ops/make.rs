@@ -198,6 +198,7 @@ fn long_symlink(
     tx.set(place.block, place.at, text);
     // The text is the object, not content that may come later.
     let field = Field::new(place.block, place.at, text.len());
+    tx.content(field, true);
     vol.need(ino, Need { field, why: Why::Content });
     Ok(())
 }

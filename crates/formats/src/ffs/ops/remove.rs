@@ -162,8 +162,14 @@ pub fn reap(tx: &mut dyn Tx, vol: &mut Volume, ino: Ino) -> Result<Progress, Sto
 pub fn release(tx: &mut dyn Tx, vol: &mut Volume, pieces: &[Deferred]) -> Result<(), Stop> {
     for &piece in pieces {
         match Piece::from(piece) {
-            Piece::Fragments { at, count } => block::release(tx, vol, at, count)?,
-            Piece::Inode { ino, directory } => inode_alloc::release(tx, vol, ino, directory)?,
+            Piece::Fragments { at, count } => {
+                block::release(tx, vol, at, count)?;
+                tx.freed(piece);
+            }
+            Piece::Inode { ino, directory } => {
+                inode_alloc::release(tx, vol, ino, directory)?;
+                tx.freed(piece);
+            }
             Piece::Body { dir } => vol.settle(Ino::from(dir)),
             Piece::Name { dir } => vol.has_moved(Ino::from(dir)),
             Piece::Departure { dir, hash, serial } => {

@@ -231,7 +231,7 @@ fn leave(
     tx.writes_at_once(old);
     if source.is_directory() && names.dir != names.to_dir {
         let what = Piece::Name { dir: vol.number(source.found.ino)? }.into();
-        if tx.free_later(Freed { what, after: old, exact: true }, None) {
+        if tx.tell_later(Freed { what, after: old, exact: true }) {
             vol.moves(source.found.ino);
         }
         if inodes::body(tx, vol, names.dir)?.is_some() {

@@ -27,6 +27,8 @@ const MOST_INDIRECT: usize = 24;
 const MOST_MAPS: usize = 24;
 /// Blocks that a step frees at most.
 const MOST_FREED: usize = 8192;
+/// The same where a log has a record of each.
+const MOST_LOGGED: usize = 2048;
 
 /// A step of freeing.
 struct Step<'a> {
@@ -187,7 +189,8 @@ impl Step<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.indirect >= MOST_INDIRECT || self.maps.len() >= MOST_MAPS || self.freed >= MOST_FREED
+        let most = if self.tx.is_logged() { MOST_LOGGED } else { MOST_FREED };
+        self.indirect >= MOST_INDIRECT || self.maps.len() >= MOST_MAPS || self.freed >= most
     }
 
     fn direct(&mut self, number: u32, inode: &mut Inode) -> Result<(), Stop> {

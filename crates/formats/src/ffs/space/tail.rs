@@ -37,6 +37,9 @@ impl Growing<'_> {
     fn got(&self, tx: &mut dyn Tx, vol: &mut Volume, (at, count): (Fragment, u32), slot: Slot) {
         tx.belongs(vol.geometry.block_of(at), self.ino);
         vol.paths.claimed(self.ino, at, count, vol.geometry.fragments_per_block());
+        if self.kind == PageKind::Data {
+            tx.content(block::content(vol, at, count), false);
+        }
         if !tx.guards() {
             return;
         }
@@ -128,6 +131,10 @@ impl Growing<'_> {
             vol.paths.body(place.block, self.ino);
         }
         self.got(tx, vol, (to, new), Slot::Direct(slot));
+        if self.kind == PageKind::Data {
+            // The disk may have it at the old place.
+            tx.content(Field::new(place.block, place.at, kept), true);
+        }
         if is_ordered {
             // What the file had is on the disk at the old place.
             let field = Field::new(place.block, place.at, kept);

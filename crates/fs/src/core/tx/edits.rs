@@ -4,11 +4,14 @@
 //! the head of a record is longer. Content of files and sectors that the transaction has forgotten
 //! are left out.
 
-use super::{CoreTx, Undo};
-use crate::core::page::{SECTOR, each, mask};
+use super::{CoreTx, Scratch, Undo};
+use crate::core::Core;
+use crate::core::cache::Cache;
+use crate::core::page::{Mask, SECTOR, each, mask};
 use crate::log::Record;
 use crate::seal::SealKind;
 use crate::tx::{BlockNo, PageKind, SECTOR_CONTENT};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Bytes between two ranges that one edit covers.
@@ -71,9 +74,48 @@ struct Changes {
 type Sectors = BTreeMap<(BlockNo, usize), Changes>;
 
 impl CoreTx<'_> {
+    /// The edits so far, as [`Changed::edits`].
+    pub fn edits(&self) -> Vec<Edit<'_>> {
+        self.core.changes().edits()
+    }
+}
+
+impl Core {
+    /// What the open transaction has changed.
+    fn changes(&self) -> Changed<'_> {
+        Changed::new(&self.cache, &self.scratch, self.shape.block_bytes)
+    }
+}
+
+/// What an open transaction has changed.
+#[derive(Debug)]
+pub(crate) struct Changed<'c> {
+    cache: &'c Cache,
+    scratch: &'c Scratch,
+    block_bytes: usize,
+}
+
+impl<'c> Changed<'c> {
+    /// Of these parts of a core.
+    pub(crate) fn new(cache: &'c Cache, scratch: &'c Scratch, block_bytes: usize) -> Changed<'c> {
+        Changed { cache, scratch, block_bytes }
+    }
+
+    /// Sectors with seals that were changed, by block.
+    pub(crate) fn sectors(&self) -> SmallVec<[(BlockNo, Mask); 8]> {
+        let mut sectors: SmallVec<[(BlockNo, Mask); 8]> = SmallVec::new();
+        for &(block, index) in self.changed_sectors().keys() {
+            match sectors.last_mut() {
+                Some(last) if last.0 == block => last.1 |= 1 << index,
+                _ => sectors.push((block, 1 << index)),
+            }
+        }
+        sectors
+    }
+
     /// The edits so far, by block: fresh sectors of a block first. A log that applies them to the
     /// sectors as they were before the transaction has them as they are now, seals aside.
-    pub fn edits(&self) -> Vec<Edit<'_>> {
+    pub(crate) fn edits(&self) -> Vec<Edit<'c>> {
         let sectors = self.changed_sectors();
         let mut edits = Vec::new();
         let mut rest = sectors.iter().peekable();
@@ -90,12 +132,12 @@ impl CoreTx<'_> {
 
     fn changed_sectors(&self) -> Sectors {
         let mut sectors = Sectors::new();
-        for undo in &self.core.scratch.undo {
+        for undo in &self.scratch.undo {
             let (slot, at, length, is_fresh) = match *undo {
                 Undo::Bytes { slot, at, length, is_fresh } => (slot, at, length, is_fresh),
-                Undo::Page { slot, .. } => (slot, 0, self.core.shape.block_bytes, true),
+                Undo::Page { slot, .. } => (slot, 0, self.block_bytes, true),
             };
-            let buffer = self.core.cache.get(slot);
+            let buffer = self.cache.get(slot);
             for index in each(mask(at, length) & buffer.dirty) {
                 if !buffer.kinds[index].is_sealed() {
                     continue;
@@ -115,12 +157,12 @@ impl CoreTx<'_> {
     }
 
     fn kind_of(&self, block: BlockNo, index: usize) -> PageKind {
-        let slot = self.core.cache.find(block).expect("a changed block is in the cache");
-        self.core.cache.get(slot).kinds[index]
+        let slot = self.cache.find(block).expect("a changed block is in the cache");
+        self.cache.get(slot).kinds[index]
     }
 
     /// Fresh sectors of a block: neighbours of one kind are one edit.
-    fn add_fresh<'e>(&self, block: BlockNo, own: &[(usize, &Changes)], edits: &mut Vec<Edit<'e>>) {
+    fn add_fresh(&self, block: BlockNo, own: &[(usize, &Changes)], edits: &mut Vec<Edit<'c>>) {
         let fresh = own.iter().filter(|(_, changes)| changes.is_fresh).map(|(index, _)| *index);
         let mut runs: Vec<(usize, usize, PageKind)> = Vec::new();
         for index in fresh {
@@ -137,12 +179,12 @@ impl CoreTx<'_> {
     }
 
     /// Changed bytes of a sector.
-    fn add_bytes<'e>(
-        &'e self,
+    fn add_bytes(
+        &self,
         block: BlockNo,
         index: usize,
         changes: &Changes,
-        edits: &mut Vec<Edit<'e>>,
+        edits: &mut Vec<Edit<'c>>,
     ) {
         let mut ranges = changes.ranges.clone();
         ranges.sort_unstable();
@@ -153,8 +195,8 @@ impl CoreTx<'_> {
             }
             joins
         });
-        let slot = self.core.cache.find(block).expect("a changed block is in the cache");
-        let page = self.core.cache.get(slot).page.bytes();
+        let slot = self.cache.find(block).expect("a changed block is in the cache");
+        let page = self.cache.get(slot).page.bytes();
         let kind = self.kind_of(block, index);
         for (from, to) in ranges {
             let (at, end) = (index * SECTOR + from, index * SECTOR + to);

@@ -3,6 +3,7 @@
 
 use super::{Guards, Span, Target};
 use crate::core::page::{Mask, Page, mask};
+use crate::policy::Brings;
 use crate::tx::BlockNo;
 use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
@@ -12,6 +13,8 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     targets: SmallVec<[Target; 4]>,
+    /// What they bring for a log.
+    pub(in crate::policy) brings: SmallVec<[Brings; 2]>,
     /// Of the planted bug that takes facts of an older image: the blocks that were written.
     #[cfg(debug_assertions)]
     blocks: Vec<(BlockNo, u64)>,
@@ -20,12 +23,18 @@ pub struct Manifest {
 impl Manifest {
     /// True if nothing waits for the writes.
     pub fn is_empty(&self) -> bool {
-        self.targets.is_empty()
+        self.targets.is_empty() && self.brings.is_empty()
+    }
+
+    /// What a write brings for a log.
+    pub(in crate::policy) fn of(brings: SmallVec<[Brings; 2]>) -> Manifest {
+        Manifest { brings, ..Manifest::default() }
     }
 
     /// Takes over what another write brings.
     pub fn append(&mut self, other: Manifest) {
         self.targets.extend(other.targets);
+        self.brings.extend(other.brings);
         #[cfg(debug_assertions)]
         self.blocks.extend(other.blocks);
     }

@@ -164,6 +164,7 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, inode: &Inode) -> Resul
     let directory = inode.kind() == Some(FileKind::Directory);
     vol.gives_up_inode(ino);
     inodes::init(tx, vol, Ino::from(ino), &cleared)?;
+    tx.adopted(ino);
     let what = Piece::Inode { ino, directory }.into();
     let field = inodes::field(vol, ino);
     if tx.free_later(Freed { what, after: field, exact: true }, None) {

@@ -1,0 +1,116 @@
+//! What outlives its group: space that is given up and not free yet, and inodes without a name.
+//!
+//! Space is free in the maps when the group that gives it up is durable: only then may it be used
+//! again. Recovery frees what was still open, and deletes inodes without a name. So a checkpoint
+//! carries both on before the start of the log passes the group that opened them.
+
+use super::Lsn;
+use crate::log::{GroupBuilder, Record, Space};
+use crate::tx::Deferred;
+use seekless_engine::edge::Edge;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Pieces that one step frees at most after a recovery.
+const MOST_PIECES: usize = 256;
+
+/// Intents and orphans.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Open {
+    /// Space that is given up, with the group that says so last.
+    intents: BTreeMap<Space, Lsn>,
+    /// Inodes without a name, in the same way.
+    orphans: BTreeMap<u32, Lsn>,
+    /// Space to be freed when the log is durable up to here, in the order of the log.
+    waiting: VecDeque<(Lsn, Vec<Deferred>)>,
+}
+
+/// The space of a piece, as records have it.
+pub(super) fn space_of(piece: Deferred) -> Space {
+    let [what, first, count, rest] = piece.0;
+    debug_assert_eq!(rest, 0, "a log has records of space");
+    (what as u8, first, count as u16)
+}
+
+fn piece_of((what, first, count): Space) -> Deferred {
+    Deferred([u32::from(what), first, u32::from(count), 0])
+}
+
+impl Open {
+    /// What a recovery has left, in a group that is durable.
+    pub fn recovered(lsn: Lsn, intents: &[Space], orphans: &[u32]) -> Open {
+        let waiting = intents
+            .chunks(MOST_PIECES)
+            .map(|part| (lsn, part.iter().map(|&space| piece_of(space)).collect()));
+        Open {
+            waiting: waiting.collect(),
+            intents: intents.iter().map(|&space| (space, lsn)).collect(),
+            orphans: orphans.iter().map(|&ino| (ino, lsn)).collect(),
+        }
+    }
+
+    /// The group from `lsn` to `end` gives up space.
+    pub fn give_up(&mut self, pieces: Vec<Deferred>, lsn: Lsn, end: Lsn) {
+        if pieces.is_empty() {
+            return;
+        }
+        self.intents.extend(pieces.iter().map(|&piece| (space_of(piece), lsn)));
+        self.waiting.push_back((end, pieces));
+    }
+
+    /// Space is free in the maps.
+    pub fn freed(&mut self, piece: Deferred) {
+        self.intents.remove(&space_of(piece));
+    }
+
+    /// An inode has lost its last name.
+    pub fn orphan(&mut self, ino: u32, lsn: Lsn) {
+        self.orphans.insert(ino, lsn);
+    }
+
+    /// An inode is free, or has a name.
+    pub fn adopt(&mut self, ino: u32) {
+        self.orphans.remove(&ino);
+    }
+
+    /// Space that may be freed where the log is durable up to here.
+    pub fn take_free(&mut self, durable: Lsn) -> Option<Vec<Deferred>> {
+        let end = self.waiting.front()?.0;
+        let may = Edge::LogFreeAfter.allows(end <= durable);
+        may.then(|| self.waiting.pop_front()).flatten().map(|one| one.1)
+    }
+
+    /// Pieces of space that are not free yet.
+    pub fn pieces(&self) -> usize {
+        self.intents.len()
+    }
+
+    /// True if something was opened in front of `to` and is still open.
+    pub fn is_older_than(&self, to: Lsn) -> bool {
+        self.intents.values().chain(self.orphans.values()).any(|&lsn| lsn < to)
+    }
+
+    /// Bytes of a checkpoint of all that is open.
+    pub fn checkpoint_bytes(&self) -> usize {
+        64 + 12 * self.intents.len() + 8 * self.orphans.len()
+    }
+
+    /// A checkpoint: all that is open, for the start of the log to pass it. None if that is too
+    /// much for one group.
+    pub fn checkpoint(&self, time: i64) -> Option<GroupBuilder> {
+        let mut group = GroupBuilder::new(0, 0, time);
+        let count = (self.intents.len() + self.orphans.len()) as u32;
+        let mut fits = group.push(Record::Checkpoint(count));
+        for &(what, first, count) in self.intents.keys() {
+            fits &= group.push(Record::Free { what, first, count });
+        }
+        for &ino in self.orphans.keys() {
+            fits &= group.push(Record::Orphan(ino));
+        }
+        fits.then_some(group)
+    }
+
+    /// A checkpoint has this position.
+    pub fn carried_on(&mut self, lsn: Lsn) {
+        self.intents.values_mut().chain(self.orphans.values_mut()).for_each(|at| *at = lsn);
+    }
+}

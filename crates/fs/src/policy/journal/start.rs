@@ -1,0 +1,142 @@
+//! Where recovery begins: the start of the log moves when space is wanted.
+//!
+//! The start may pass a group when everything that the group changed is in place and flushed. What
+//! it opened and is still open goes into a checkpoint group first. Then a superblock names the new
+//! start; when that is durable, the space in front of it is used again.
+
+use super::Journal;
+use crate::log::format::PAYLOAD;
+use crate::log::{LogSuperblock, Lsn};
+use crate::tx::BlockNo;
+use seekless_engine::edge::Edge;
+use seekless_engine::units::Time;
+
+/// Bytes that one more operation may add to a checkpoint, and that forces may fill up.
+const SLACK: usize = 32 << 10;
+
+/// How far a move of the start has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Moving {
+    /// It stands.
+    #[default]
+    Stands,
+    /// Blocks that keep groups in front of this position are being written.
+    Writes(Lsn),
+    /// A checkpoint is to be durable up to `end`; then the start moves to `to`.
+    Checkpoint {
+        /// Where the start moves.
+        to: Lsn,
+        /// Behind the checkpoint.
+        end: Lsn,
+    },
+    /// A superblock is being written.
+    Superblock,
+    /// The last superblock is being written.
+    Last,
+    /// The log has ended.
+    Ended,
+}
+
+impl Journal {
+    /// True if the ring is so full that its start is to move.
+    pub(super) fn wants_space(&self) -> bool {
+        self.ring.used_sectors() * 2 > self.ring.shape().sectors() || self.lacks_space()
+    }
+
+    /// Bytes that a checkpoint needs, at most.
+    pub(super) fn checkpoint_cost(&self) -> usize {
+        self.open.checkpoint_bytes() + SLACK
+    }
+
+    fn lacks_space(&self) -> bool {
+        crate::policy::Policy::lacks_room(self)
+    }
+
+    /// The first group that recovery needs.
+    fn first_needed(&self) -> Lsn {
+        let undurable = self.undurable.front().map_or(self.ring.end(), |one| one.lsn);
+        let pinned = if Edge::LogStartHome.stands() { self.pins.first() } else { None };
+        pinned.map_or(undurable, |first| first.min(undurable)).min(self.ring.durable())
+    }
+
+    /// The superblock that is to be written now.
+    pub(super) fn next_superblock(&mut self, now: Time) -> Option<LogSuperblock> {
+        match self.moving {
+            Moving::Stands | Moving::Writes(_) if self.ends => self.last_superblock(),
+            Moving::Stands | Moving::Writes(_) if self.wants_space() => self.try_to_move(now),
+            Moving::Checkpoint { to, end } if end <= self.ring.durable() => self.move_to(to),
+            _ => None,
+        }
+    }
+
+    fn try_to_move(&mut self, now: Time) -> Option<LogSuperblock> {
+        let (start, to) = (self.ring.start(), self.first_needed());
+        let gain = to.number().saturating_sub(start.number());
+        // The checkpoint takes less than the move gives.
+        let cost = (self.checkpoint_cost() / PAYLOAD) as u64;
+        let sectors = self.ring.shape().sectors();
+        let least = if self.lacks_space() { cost } else { cost.max(sectors / 16) };
+        let asked = match self.moving {
+            Moving::Writes(asked) => to >= asked,
+            _ => true,
+        };
+        if gain <= least || !asked && gain < sectors / 4 {
+            self.hurry(start);
+            return None;
+        }
+        let carries = Edge::LogCheckpoint.blocks(self.open.is_older_than(to));
+        if !carries {
+            return self.move_to(to);
+        }
+        let checkpoint = self.open.checkpoint(0)?;
+        let placed = self.append(checkpoint, now)?;
+        self.open.carried_on(placed.lsn);
+        self.wanted = self.end;
+        self.moving = Moving::Checkpoint { to, end: placed.end };
+        None
+    }
+
+    /// Asks for what keeps the older half of the log, unless that is under way.
+    fn hurry(&mut self, start: Lsn) {
+        if matches!(self.moving, Moving::Writes(_)) {
+            return;
+        }
+        let half = self.ring.used_sectors().div_ceil(2);
+        let to = Lsn::new(start.number() + half, 0);
+        self.moving = Moving::Writes(to);
+        self.hurried = self.pins.blocks_before(to).into_iter().collect();
+        self.wanted = self.wanted.max(to.min(self.end));
+    }
+
+    fn move_to(&mut self, to: Lsn) -> Option<LogSuperblock> {
+        let superblock = self.ring.release(to);
+        self.moving = if superblock.is_some() { Moving::Superblock } else { Moving::Stands };
+        superblock
+    }
+
+    fn last_superblock(&mut self) -> Option<LogSuperblock> {
+        let is_durable = self.undurable.is_empty() && self.in_flight == 0;
+        if !is_durable || self.pins.first().is_some() || !self.ring.is_quiet() {
+            return None;
+        }
+        self.moving = Moving::Last;
+        Some(self.ring.clone().finish())
+    }
+
+    /// Blocks that are to be written so that the start can move.
+    pub(super) fn take_hurried(&mut self) -> Vec<BlockNo> {
+        std::mem::take(&mut self.hurried)
+    }
+
+    /// The superblock is durable.
+    pub(super) fn start_has_moved(&mut self) {
+        self.moving = match self.moving {
+            Moving::Last => Moving::Ended,
+            _ => {
+                self.ring.released();
+                self.counts.moves += 1;
+                Moving::Stands
+            }
+        };
+    }
+}
