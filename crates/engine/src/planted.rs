@@ -105,6 +105,14 @@ planted_bugs! {
     OlderRead: "a read brings what the origin holds of a block that is younger in the log",
     FsyncWithoutInode: "fsync does not write the inode of a file",
     MovedKeepsParent: "a directory that moves keeps its `..`",
+    GroupSplit: "an operation is two groups of the log",
+    RevokeMissing: "a recovery keeps what the log says of bytes that were given up",
+    RevokeByBlock: "a recovery drops what the log says of the whole block of bytes given up",
+    IntentForgotten: "the log does not have the space that an operation gives up",
+    OrphanForgotten: "the log does not have the inodes that lose their last name",
+    RedoStopsEarly: "a recovery leaves out the last group",
+    MovedTailLate: "the end of a file that moves need not be on the disk before the log leads to it",
+    FsyncWithoutLog: "fsync does not write the log",
     CutTailCounted: "an inode counts the sectors of a tail that was cut off",
 }
 
@@ -261,6 +269,18 @@ impl PlantedBug {
         PlantedBug::FsyncWithoutInode,
         PlantedBug::MovedKeepsParent,
         PlantedBug::CutTailCounted,
+    ];
+
+    /// Bugs for file systems that keep a log, beside those of all.
+    pub const JOURNAL: [PlantedBug; 8] = [
+        PlantedBug::GroupSplit,
+        PlantedBug::RevokeMissing,
+        PlantedBug::RevokeByBlock,
+        PlantedBug::IntentForgotten,
+        PlantedBug::OrphanForgotten,
+        PlantedBug::RedoStopsEarly,
+        PlantedBug::MovedTailLate,
+        PlantedBug::FsyncWithoutLog,
     ];
 
     /// The bug of this name, as `{:?}` writes it.

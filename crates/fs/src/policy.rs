@@ -284,6 +284,11 @@ pub trait Policy: Debug + Send {
         None
     }
 
+    /// The sectors of a block that wait for the log.
+    fn held(&self, _block: BlockNo) -> Mask {
+        0
+    }
+
     /// Makes the log durable up to here. Gives blocks of content that go first.
     fn force(&mut self, _to: Lsn) -> Vec<BlockNo> {
         Vec::new()

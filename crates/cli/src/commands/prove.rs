@@ -17,6 +17,7 @@ use saved::Saveable;
 use seekless_arrays::Level;
 use seekless_formats::Kind as FsKind;
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use seekless_layouts::Kind;
 use seekless_prove::files::{FileSubject, Rules};
 use seekless_prove::sweep::Sweep;
@@ -73,6 +74,10 @@ pub struct Args {
     #[arg(long, value_name = "POLICY", requires = "fs", default_value = "async")]
     #[arg(value_parser = files::policy)]
     policy: PolicyKind,
+    /// When content is written, under a policy with a log: before the group that leads to it
+    /// (ordered), or at any time (writeback).
+    #[arg(long, value_name = "MODE", requires = "fs", value_parser = files::data, hide = true)]
+    data: Option<DataMode>,
     /// Hold it to the promises of another policy, to see which of them it breaks.
     #[arg(long, value_name = "POLICY", requires = "fs", value_parser = files::rules)]
     judge: Option<Rules>,
@@ -154,6 +159,7 @@ impl Args {
         match (self.fs, self.layout) {
             (Some(kind), _) => {
                 let variant = files::Variant {
+                    data: self.data.unwrap_or_default(),
                     judge: self.judge,
                     ace: self.ace,
                     trusts: self.trust_completions,

@@ -100,6 +100,13 @@ impl Core {
         }
     }
 
+    /// How far the log must be durable before anything of a block can be written in place.
+    pub(crate) fn waits_for_log(&self, block: BlockNo) -> Option<Lsn> {
+        let buffer = self.cache.get(self.cache.find(block)?);
+        let can_be_written = buffer.dirty != 0 && buffer.writing.is_none();
+        can_be_written.then(|| self.policy.before(block, buffer.dirty)).flatten()
+    }
+
     /// A block waits until the log is durable up to `to`.
     pub(crate) fn wait_for_log(&mut self, class: u8, block: BlockNo, to: Lsn) {
         self.logged.blocks.insert((class, block));

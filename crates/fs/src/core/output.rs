@@ -82,24 +82,31 @@ impl Core {
     }
 
     /// The sectors that a write of this buffer covers; `None` if it cannot be written now. Where
-    /// the volume takes parts, what lies behind a gap stays for a later write.
+    /// the volume takes parts, what lies behind a gap stays for a later write. So do sectors that
+    /// wait for the log, and where it takes whole blocks, those beside them.
     fn run(&self, block: BlockNo, parts: bool) -> Option<(Slot, Range<usize>)> {
         let slot = self.cache.find(block)?;
         let buffer = self.cache.get(slot);
         if buffer.dirty == 0 || buffer.writing.is_some() {
             return None;
         }
+        let held = self.policy.held(block);
         if parts {
             // What the last write has kept back comes after what no write has carried.
-            let unseen = buffer.dirty & !buffer.kept;
-            let next = if unseen != 0 { unseen } else { buffer.dirty };
+            let unseen = buffer.dirty & !buffer.kept & !held;
+            let next = if unseen != 0 { unseen } else { buffer.dirty & !held };
+            if next == 0 {
+                return None;
+            }
             let first = next.trailing_zeros() as usize;
-            return Some((slot, run_around(self.units(buffer) & buffer.valid, first)));
+            return Some((slot, run_around(self.units(buffer) & buffer.valid & !held, first)));
         }
-        let dirty = |index: &usize| buffer.dirty & engine_mask(*index) != 0;
+        let may = |index: &usize| held & engine_mask(*index) == 0;
+        let dirty = |index: &usize| may(index) && buffer.dirty & engine_mask(*index) != 0;
         let per_block = self.shape.engine_per_block() as usize;
         let first = (0..per_block).find(dirty)?;
-        let last = (0..per_block).rfind(dirty)?;
+        let end = (first..per_block).find(|index| !may(index)).unwrap_or(per_block);
+        let last = (first..end).rfind(dirty)?;
         Some((slot, first * ENGINE_SECTORS..(last + 1) * ENGINE_SECTORS))
     }
 
@@ -128,7 +135,10 @@ impl Core {
     fn write_from(&mut self, class: u8, block: BlockNo, below: &mut Below<'_>) {
         let parts = below.node(0).takes_parts();
         let Some((slot, run)) = self.run(block, parts) else {
-            self.postpone(block);
+            match self.waits_for_log(block) {
+                Some(to) => self.wait_for_log(class, block, to),
+                None => self.postpone(block),
+            }
             return;
         };
         if !self.is_whole(slot, &run) {
@@ -139,9 +149,6 @@ impl Core {
                 self.read_rest(block, kind, below);
             }
             return;
-        }
-        if let Some(to) = self.policy.before(block, run_mask(&run)) {
-            return self.wait_for_log(class, block, to);
         }
         let per_block = self.shape.engine_per_block();
         let at = block * per_block + (run.start / ENGINE_SECTORS) as u64;
@@ -163,8 +170,7 @@ impl Core {
             if reaches_end && follows && data.blocks() + per_block as u32 <= most {
                 next = self
                     .run(block + 1, parts)
-                    .filter(|(slot, run)| run.start == 0 && self.is_whole(*slot, run))
-                    .filter(|(_, run)| self.policy.before(block + 1, run_mask(run)).is_none());
+                    .filter(|(slot, run)| run.start == 0 && self.is_whole(*slot, run));
                 if next.is_some() {
                     self.output.queue.remove(&(class, block + 1));
                 }

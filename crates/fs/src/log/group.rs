@@ -19,7 +19,7 @@ pub const MOST_BYTES: usize = 256 << 10;
 /// Bytes in front of what a record holds beside its address.
 pub const RECORD_HEAD: usize = 8;
 /// Bytes of the largest block of a file system.
-const MOST_BLOCK: usize = 8192;
+pub(crate) const MOST_BLOCK: usize = 8192;
 
 const LENGTH: usize = 4;
 const LSN: usize = 8;

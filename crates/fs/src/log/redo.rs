@@ -7,8 +7,9 @@
 //! for content of files, which the log does not have.
 
 use crate::fields::put;
-use crate::log::group::{GroupView, Malformed, Record};
+use crate::log::group::{GroupView, MOST_BLOCK, Malformed, Record};
 use crate::tx::{Field, SECTOR_CONTENT};
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::SECTOR_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,11 +76,13 @@ impl Redo {
     /// # Errors
     /// [`Malformed`] if a record has values that no program writes.
     pub fn read<'g>(
-        groups: impl Iterator<Item = GroupView<'g>>,
+        groups: impl ExactSizeIterator<Item = GroupView<'g>>,
         mut bytes_of: impl FnMut(Space) -> Vec<Field>,
     ) -> Result<Redo, Malformed> {
         let mut redo = Redo::default();
-        for group in groups {
+        let early = usize::from(planted(PlantedBug::RedoStopsEarly));
+        let most = groups.len() - early.min(groups.len());
+        for group in groups.take(most) {
             for record in group.records()? {
                 redo.add(record, &mut bytes_of);
             }
@@ -106,7 +109,9 @@ impl Redo {
             Record::Free { what, first, count } => {
                 let space = (what, first, count);
                 self.intents.insert(space);
-                bytes_of(space).into_iter().for_each(|field| self.revoke(field));
+                if !planted(PlantedBug::RevokeMissing) {
+                    bytes_of(space).into_iter().for_each(|field| self.revoke(field));
+                }
             }
             Record::Freed { what, first, count } => {
                 self.intents.remove(&(what, first, count));
@@ -126,6 +131,8 @@ impl Redo {
     fn revoke(&mut self, field: Field) {
         let Ok(block) = u32::try_from(field.block) else { return };
         let (at, length) = (usize::from(field.at), usize::from(field.length));
+        let by_block = planted(PlantedBug::RevokeByBlock);
+        let (at, length) = if by_block { (0, MOST_BLOCK) } else { (at, length) };
         for index in at / SECTOR_BYTES..=(at + length - 1) / SECTOR_BYTES {
             self.sectors.remove(&(block, index as u8));
         }

@@ -84,7 +84,8 @@ impl<P: Personality> Mounted<P> {
             && let Some(durable) = durable
         {
             // Its content is on the disk; then its names and inodes.
-            return match durable.logged.take() {
+            let to = durable.logged.take();
+            return match to.filter(|_| !planted(PlantedBug::FsyncWithoutLog)) {
                 Some(to) => {
                     self.core.settle_log(key, to, cx.below);
                     true

@@ -27,6 +27,7 @@ use contents::Contents;
 use open::{Open, space_of};
 use pins::Pins;
 use seekless_engine::edge::Edge;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, SECONDS, Time};
 use smallvec::SmallVec;
 use start::Moving;
@@ -165,6 +166,8 @@ impl Journal {
         let mut fits = true;
         for rule in rules {
             let record = match *rule {
+                Rule::Free { .. } if planted(PlantedBug::IntentForgotten) => continue,
+                Rule::Orphan(_) if planted(PlantedBug::OrphanForgotten) => continue,
                 Rule::Free { freed, .. } => {
                     let (what, first, count) = space_of(freed.what);
                     Record::Free { what, first, count }
@@ -260,7 +263,11 @@ impl Policy for Journal {
     fn group(&mut self, group: &Group<'_>, now: Time) -> Settle {
         let mut builder = GroupBuilder::new(0, 0, group.time);
         let mut fits = true;
-        for edit in &group.edits {
+        for (index, edit) in group.edits.iter().enumerate() {
+            if planted(PlantedBug::GroupSplit) && index > 0 && index == group.edits.len() / 2 {
+                let half = std::mem::replace(&mut builder, GroupBuilder::new(0, 0, group.time));
+                let _ = self.append(half, now);
+            }
             fits &= builder.push(edit.record());
         }
         fits &= self.add_rules(&mut builder, group.rules);
@@ -274,6 +281,7 @@ impl Policy for Journal {
             self.pins.pin(block, sectors, lsn, end);
         }
         for &(block, sectors, always) in &group.contents {
+            let always = always && !planted(PlantedBug::MovedTailLate);
             if always || self.options.data == DataMode::Ordered {
                 self.contents.wait(lsn, block, sectors);
             }
@@ -303,6 +311,10 @@ impl Policy for Journal {
     fn before(&self, block: BlockNo, sectors: Mask) -> Option<Lsn> {
         let end = self.pins.end_of(block, sectors)?;
         Edge::LogHomeAfter.blocks(end > self.ring.durable()).then_some(end)
+    }
+
+    fn held(&self, block: BlockNo) -> Mask {
+        if Edge::LogHomeAfter.stands() { self.pins.behind(block, self.ring.durable()) } else { 0 }
     }
 
     fn force(&mut self, to: Lsn) -> Vec<BlockNo> {

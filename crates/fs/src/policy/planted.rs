@@ -42,6 +42,7 @@ pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::DirectoryBeforeLeavers
         | PlantedBug::ReclaimForgetsFrees
         | PlantedBug::ReclaimForgetsNames => &SOFT,
+        bug if PlantedBug::JOURNAL.contains(&bug) => &PolicyKind::LOGGED,
         _ => &ORDERED,
     }
 }

@@ -15,6 +15,7 @@ use damage::{Damage, Damages};
 use operation::{Operation, Operations};
 use seekless_formats::Finding;
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use table::{Contract, Durable, Row};
 
 /// Whose promises a crash state is held to.
@@ -26,6 +27,13 @@ pub enum Rules {
     Sync,
     /// The file system is sound before repair and shows no content of others.
     Soft,
+    /// A log: names and inodes are those of one point in time.
+    Logged {
+        /// Which of [`PolicyKind::LOGGED`].
+        policy: PolicyKind,
+        /// Content may be written after what leads to it.
+        data: DataMode,
+    },
     /// A contract that a test has changed, to see the prover find what it promises too much.
     Changed(&'static Contract),
 }
@@ -35,8 +43,11 @@ impl Rules {
     pub const ALL: [Rules; 3] = [Rules::Async, Rules::Sync, Rules::Soft];
 
     /// Those of a policy; none if this program does not know it.
-    pub fn of(policy: PolicyKind) -> Option<Rules> {
-        Rules::ALL.into_iter().find(|one| one.name() == policy.name())
+    pub fn of(policy: PolicyKind, data: DataMode) -> Option<Rules> {
+        match policy.is_logged() {
+            true => Some(Rules::Logged { policy, data }),
+            false => Rules::ALL.into_iter().find(|one| one.name() == policy.name()),
+        }
     }
 
     /// The table of the promises.
@@ -45,6 +56,7 @@ impl Rules {
             Rules::Async => &table::ASYNC,
             Rules::Sync => &table::SYNC,
             Rules::Soft => &table::SOFT,
+            Rules::Logged { policy, data } => logged(policy, data),
             Rules::Changed(contract) => contract,
         }
     }
@@ -105,6 +117,17 @@ impl Rules {
     }
 }
 
+fn logged(policy: PolicyKind, data: DataMode) -> &'static Contract {
+    let ordered =
+        [&table::WAFS_1SYNC, &table::WAFS_1ASYNC, &table::WAFS_2SYNC, &table::WAFS_2ASYNC];
+    let index = PolicyKind::LOGGED.iter().position(|one| *one == policy);
+    let index = index.expect("the policy keeps a log");
+    match data {
+        DataMode::Ordered => ordered[index],
+        DataMode::Writeback => &table::WAFS_WRITEBACK[index],
+    }
+}
+
 /// What a tree is held to after some operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
@@ -127,6 +150,11 @@ impl Terms {
     /// True if a repair comes before the mount after a crash.
     pub fn repairs(self) -> bool {
         self.rules.repairs()
+    }
+
+    /// True if names, attributes and sizes must be those of one point in time.
+    pub fn is_one_point(self) -> bool {
+        self.rules.contract().one_point
     }
 
     /// Damage that none of the operations may leave.
@@ -177,7 +205,7 @@ mod tests {
     #[test]
     fn every_policy_has_rules_and_every_operation_a_row() {
         for policy in PolicyKind::ALL {
-            let rules = Rules::of(policy).expect("the prover knows every policy");
+            let rules = Rules::of(policy, DataMode::Ordered).expect("the prover knows every policy");
             let contract = rules.contract();
             for operation in Operation::ALL {
                 assert_eq!(contract.row(operation).operation, operation, "{policy:?}");

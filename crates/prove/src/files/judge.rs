@@ -36,6 +36,7 @@ pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<Complaint> {
     judge.bonds();
     judge.image();
     judge.parts();
+    judge.point();
     judge.wrong
 }
 
@@ -400,6 +401,7 @@ impl Judge<'_> {
 }
 
 mod parts;
+mod point;
 
 #[cfg(test)]
 mod cells;

@@ -39,6 +39,7 @@ pub struct Looks {
     /// Whether a check finds nothing at all, and the damage that it finds.
     checks: Transcripts<Option<Result<(bool, Damages), Wrong>>>,
     repairs: Transcripts<Option<Result<(), Wrong>>>,
+    replays: Transcripts<Option<Result<(), Wrong>>>,
     marks: Transcripts<Option<Result<(), Wrong>>>,
     trees: Trees,
 }
@@ -98,6 +99,14 @@ fn repaired(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
         Rule::Repairable.wrong(Sort::Dead, format!("the image cannot be repaired: {error}"))
     };
     (kind.repair)(disk).map(|_| ()).map_err(failed)
+}
+
+/// What the log of an image holds is brought in place.
+fn replayed(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
+    let failed = |error| {
+        Rule::Repairable.wrong(Sort::Dead, format!("the log cannot be recovered: {error}"))
+    };
+    (kind.recover)(disk).map_err(failed)
 }
 
 /// An image that says it was unmounted cleanly is sound, under every policy: the next mount does
@@ -161,6 +170,7 @@ impl Looks {
                 self.checks.leave_out(step);
                 self.repairs.leave_out(step);
                 self.marks.leave_out(step);
+                self.replays.leave_out(step);
             }
         }
         if self.contents.count() > MOST_CONTENTS {
@@ -174,7 +184,10 @@ impl Looks {
         image: &mut [Content],
         again: bool,
     ) -> Result<Rc<Tree>, Wrong> {
-        let Looks { contents, checks, repairs, marks, trees } = self;
+        let Looks { contents, checks, repairs, replays, marks, trees } = self;
+        if rules.contract().one_point {
+            replays.play(contents, image, |disk| replayed(kind, disk))?;
+        }
         marks.play(contents, image, |disk| marked(kind, disk))?;
         let (mut sound, mut damages) = (false, Damages::NONE);
         let is_unsound = rules.is_loose() || again && rules.repairs();

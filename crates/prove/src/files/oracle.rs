@@ -86,7 +86,11 @@ impl FileOracle {
             |covers: Covers, bonds: Vec<Bond>| if covers.names { bonds } else { Vec::new() };
         let of = |path: &Path, covers: Covers| {
             let object = self.world.resolve(path)?;
-            let bonds = bonds(covers, self.world.bonds_of(object));
+            let names = match self.rules.contract().one_point {
+                true => self.world.bonds_of_all(),
+                false => self.world.bonds_of(object),
+            };
+            let bonds = bonds(covers, names);
             Some(Barrier { upto, object: Some(object), covers, bonds })
         };
         match request {
@@ -137,6 +141,10 @@ impl FileOracle {
                 let row = Operation::of(&waiting.request, &effects);
                 if let Some(row) = row.filter(|&row| self.rules.contract().is_durable(row)) {
                     self.settle_effects(&effects, row);
+                    if self.rules.contract().one_point {
+                        let (upto, bonds) = (self.world.heard, self.world.bonds_of_all());
+                        self.world.settle_metadata(upto, bonds);
+                    }
                 }
                 None
             }
@@ -270,6 +278,9 @@ impl FileOracle {
     ) -> Option<Wrong> {
         match (&reply.result, barrier) {
             (Ok(_), Some(Barrier { upto, object, covers, bonds })) => {
+                if self.rules.contract().one_point {
+                    self.world.settle_metadata(upto, Vec::new());
+                }
                 match object {
                     Some(object) => self.world.settle_object(object, covers, upto, bonds),
                     None if covers.content => self.world.settle_all(upto, bonds),

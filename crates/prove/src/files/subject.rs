@@ -29,6 +29,7 @@ use seekless_formats::{self as formats, Kind, MkfsOptions, MountedFs};
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::{DataMode, JournalOptions};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -39,6 +40,8 @@ pub struct FileSubject {
     pub kind: Kind,
     /// How writes of metadata are ordered.
     pub policy: PolicyKind,
+    /// When content is written, under a policy with a log.
+    pub data: DataMode,
     /// The promises that crash states are held to: those of the policy, unless a test asks for
     /// more.
     pub rules: Rules,
@@ -59,6 +62,17 @@ const CORE: Choice<CoreOptions> = Choice {
     help: "Cache and I/O of a mount.",
     needs_arm: false,
     default: CoreOptions::default,
+    parse: |_| Err("the prover draws it".to_owned()),
+    show: |_| String::new(),
+};
+
+/// Whether calls that wait share a write of the log.
+const GROUP_COMMIT: Choice<bool> = Choice {
+    name: "group commit",
+    value: "ON",
+    help: "Whether calls that wait share a write of the log.",
+    needs_arm: false,
+    default: || true,
     parse: |_| Err("the prover draws it".to_owned()),
     show: |_| String::new(),
 };
@@ -114,12 +128,16 @@ const SHAPES: [Shape; 5] = [
     },
 ];
 
-/// Images as `mkfs` of each format makes them; cases share them.
-static IMAGES: OnceLock<Vec<(Kind, [OnceLock<Cells>; SHAPES.len()])>> = OnceLock::new();
+/// Bytes of the log, where there is one: the smallest.
+const LOG: u64 = 1 << 20;
 
-fn image_of(kind: Kind, shape: usize) -> Cells {
+/// Images as `mkfs` of each format makes them, without and with a log; cases share them.
+static IMAGES: OnceLock<Vec<(Kind, [[OnceLock<Cells>; SHAPES.len()]; 3])>> = OnceLock::new();
+
+fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
     let make = || {
         let Shape { bytes, group, block, fragment, bytes_per_inode } = SHAPES[shape];
+        let bytes = bytes + log.map_or(0, |_| LOG);
         let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
         let options = MkfsOptions {
             block,
@@ -127,16 +145,21 @@ fn image_of(kind: Kind, shape: usize) -> Cells {
             bytes_per_inode,
             group: Some(group),
             id: 7,
+            policy: log.unwrap_or_default(),
+            journal: log.map(|_| LOG),
             ..MkfsOptions::default()
         };
         (kind.mkfs)(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
         cells
     };
-    let none =
-        || Kind::all().map(|kind| (kind, [const { OnceLock::new() }; SHAPES.len()])).collect();
+    let none = || {
+        Kind::all().map(|kind| (kind, [const { [const { OnceLock::new() }; SHAPES.len()] }; 3]))
+    };
+    let none = || none().collect();
     let mut images = IMAGES.get_or_init(none).iter();
     let (_, of_kind) = images.find(|(one, _)| *one == kind).expect("all formats are there");
-    of_kind[shape].get_or_init(make).clone()
+    let which = log.map_or(0, |policy| if policy.has_own_log_volume() { 2 } else { 1 });
+    of_kind[which][shape].get_or_init(make).clone()
 }
 
 /// The devices that are proved: those that keep what they complete, a prefix, or any writes, and
@@ -213,9 +236,15 @@ impl FileSubject {
     /// A file system under a policy, held to its promises; none if the prover has no contract for
     /// it.
     pub fn of(kind: Kind, policy: PolicyKind) -> Option<FileSubject> {
-        Rules::of(policy).map(|rules| FileSubject {
+        FileSubject::with_data(kind, policy, DataMode::Ordered)
+    }
+
+    /// The same with a mode of data.
+    pub fn with_data(kind: Kind, policy: PolicyKind, data: DataMode) -> Option<FileSubject> {
+        Rules::of(policy, data).map(|rules| FileSubject {
             kind,
             policy,
+            data,
             rules,
             ace: None,
             trusts: false,
@@ -234,7 +263,12 @@ impl FileSubject {
 
     /// True if a repair comes before a mount after a crash.
     fn repairs(self) -> bool {
-        Rules::of(self.policy).is_none_or(Rules::repairs)
+        self.own_rules().is_none_or(Rules::repairs)
+    }
+
+    /// The promises of the policy.
+    fn own_rules(self) -> Option<Rules> {
+        Rules::of(self.policy, self.data)
     }
 
     /// Mounts what needs no repair.
@@ -244,7 +278,9 @@ impl FileSubject {
         options: &MountOptions<'_>,
     ) -> Result<MountedFiles, String> {
         let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
-        let options = formats::MountOptions { core, policy: self.policy, now: 1 };
+        let group_commit = options.options.get(&GROUP_COMMIT);
+        let journal = JournalOptions { data: self.data, group_commit };
+        let options = formats::MountOptions { core, policy: self.policy, journal, now: 1 };
         let fs = (self.kind.mount)(&mut disk, &options).map_err(|error| error.to_string())?;
         Ok(MountedFiles { kind: self.kind, fs, blocks_read: disk.read })
     }
@@ -263,19 +299,20 @@ impl Subject for FileSubject {
     const WORKLOADS: u64 = workload::PROFILES.len() as u64;
 
     fn name(self) -> String {
-        let judged = match Rules::of(self.policy) == Some(self.rules) {
+        let judged = match self.own_rules() == Some(self.rules) {
             true => String::new(),
             false => format!(", judged as {}", self.rules.name()),
         };
         let ace = self.ace.map(|ace| format!(", {ace}")).unwrap_or_default();
+        let data = if self.data == DataMode::Writeback { ", data written back late" } else { "" };
         let trusts = if self.trusts { ", trusting completions" } else { "" };
         let device = self.device.map(|order| format!(", on devices of class {}", class(order)));
         let device = device.unwrap_or_default();
-        format!("{} {}{judged}{ace}{trusts}{device}", self.kind, self.policy.name())
+        format!("{} {}{data}{judged}{ace}{trusts}{device}", self.kind, self.policy.name())
     }
 
     fn flags(self) -> String {
-        let judged = match Rules::of(self.policy) == Some(self.rules) {
+        let judged = match self.own_rules() == Some(self.rules) {
             true => String::new(),
             false => format!(" --judge {}", self.rules.name()),
         };
@@ -283,7 +320,12 @@ impl Subject for FileSubject {
         let trusts = if self.trusts { " --trust-completions" } else { "" };
         let device = self.device.map(|order| format!(" --device {}", class(order)));
         let device = device.unwrap_or_default();
-        format!("--fs {} --policy {}{judged}{ace}{trusts}{device}", self.kind, self.policy.name())
+        let data = if self.data == DataMode::Writeback { " --data writeback" } else { "" };
+        format!(
+            "--fs {} --policy {}{data}{judged}{ace}{trusts}{device}",
+            self.kind,
+            self.policy.name()
+        )
     }
 
     fn cases(self) -> Option<u64> {
@@ -307,9 +349,10 @@ impl Subject for FileSubject {
         let mut contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
         contract.order = self.device.unwrap_or(contract.order);
         let devices = DeviceKind { contract, headed: false, slow_flushes };
+        let log = self.policy.is_logged().then_some(self.policy);
         let world = World::new(Attrs { mode: 0o755, uid: 0 });
         let oracle = FileOracle::new(self.rules, world, may_fill);
-        Case { workload, media: vec![image_of(self.kind, shape)], devices, script, oracle }
+        Case { workload, media: vec![image_of(self.kind, shape, log)], devices, script, oracle }
     }
 
     fn mount_options(self, seed: u64, rng: &mut Rng) -> Options {
@@ -326,7 +369,11 @@ impl Subject for FileSubject {
             idle_step: paces[pace as usize],
             ..CoreOptions::default()
         };
-        Options::default().with(&CORE, core)
+        let options = Options::default().with(&CORE, core);
+        match self.policy.is_logged() {
+            true => options.with(&GROUP_COMMIT, rng.chance(0.7)),
+            false => options,
+        }
     }
 
     fn mount(

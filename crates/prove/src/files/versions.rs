@@ -73,6 +73,14 @@ impl<T: Clone + PartialEq> Versions<T> {
         self.list.iter().map(|(change, value)| (*change, value))
     }
 
+    /// For each version that is not past: the change that made it, the value, and the change that
+    /// superseded it.
+    pub fn spans(&self) -> impl Iterator<Item = (Change, &T, Option<Change>)> {
+        let next = self.list.iter().skip(1).map(|(change, _)| Some(*change));
+        let next = next.chain([None]);
+        self.list.iter().zip(next).map(|((change, value), next)| (*change, value, next))
+    }
+
     /// Neighbours among the versions that are not past.
     pub fn steps(&self) -> impl Iterator<Item = (&T, &T)> {
         self.list.windows(2).map(|pair| (&pair[0].1, &pair[1].1))

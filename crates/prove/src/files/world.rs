@@ -364,6 +364,16 @@ impl World {
         self.bond(bonds);
     }
 
+    /// Names, attributes and sizes up to a change are durable, of all objects.
+    pub fn settle_metadata(&mut self, upto: Change, bonds: Vec<Bond>) {
+        for record in &mut self.objects {
+            record.attrs.settle(upto);
+            record.size.settle(upto);
+            record.entries.values_mut().for_each(|entry| entry.settle(upto));
+        }
+        self.bond(bonds);
+    }
+
     /// What the contract names of a file, or of the entries of a directory, is durable up to a
     /// change.
     pub fn settle_object(

@@ -4,6 +4,7 @@
 
 use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use seekless_prove::files::contract::damage::{Damage, Damages};
 use seekless_prove::files::contract::operation::Operation;
 use seekless_prove::files::contract::table::{Contract, Durable};
@@ -79,7 +80,7 @@ const RARE: [(Operation, Damage); 8] = [
 fn a_row_that_promises_more_is_broken() {
     let (mut broken, mut kept, mut tried) = (Vec::new(), Vec::new(), 0);
     for policy in PolicyKind::ALL {
-        let contract = Rules::of(policy).expect("it has a contract").contract();
+        let contract = Rules::of(policy, DataMode::Ordered).expect("it has a contract").contract();
         for operation in Operation::ALL {
             if contract.refuses(operation) {
                 continue;

@@ -3,13 +3,15 @@
 use crate::failure::Failure;
 use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use seekless_prove::Order;
 use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
 
 /// The policy that has this name.
 pub fn policy(name: &str) -> Result<PolicyKind, String> {
     let known = PolicyKind::ALL.map(PolicyKind::name);
-    let found = PolicyKind::ALL.into_iter().find(|policy| policy.name() == name);
+    let all = PolicyKind::ALL.into_iter().chain(PolicyKind::LOGGED);
+    let found = all.into_iter().find(|policy| policy.name() == name);
     found.ok_or_else(|| format!("known are {}", known.join(", ")))
 }
 
@@ -27,9 +29,18 @@ pub fn device(name: &str) -> Result<Order, String> {
     found.map(|(_, order)| order).ok_or_else(|| format!("known are {}", known.join(", ")))
 }
 
+/// The mode of data that has this name.
+pub fn data(name: &str) -> Result<DataMode, String> {
+    let all = [DataMode::Ordered, DataMode::Writeback];
+    let found = all.into_iter().find(|mode| mode.name() == name);
+    found.ok_or_else(|| format!("known are {}", all.map(DataMode::name).join(", ")))
+}
+
 /// What the file system is held to, and what it runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variant {
+    /// When content is written, under a policy with a log.
+    pub data: DataMode,
     /// The promises of another policy.
     pub judge: Option<Rules>,
     /// Sequences of so many operations.
@@ -45,8 +56,8 @@ pub struct Variant {
 /// # Errors
 /// A policy that the prover has no contract for.
 pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
-    let Variant { judge, ace, trusts, device } = variant;
-    let Some(subject) = FileSubject::of(kind, policy) else {
+    let Variant { data, judge, ace, trusts, device } = variant;
+    let Some(subject) = FileSubject::with_data(kind, policy, data) else {
         let problem = format!("--policy {}: the prover has no contract for it", policy.name());
         return Err(Failure::usage(problem));
     };

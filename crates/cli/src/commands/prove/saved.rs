@@ -7,6 +7,7 @@ use super::{Apart, Chosen, files, subject};
 use crate::failure::{Failure, Outcome};
 use seekless_arrays::Level;
 use seekless_formats::registry::UnknownKind;
+use seekless_fs::policy::journal::DataMode;
 use seekless_layouts::Kind;
 use seekless_prove::Order;
 use seekless_prove::files::{CLASSES, Rules};
@@ -36,6 +37,8 @@ pub struct Saved {
     pub sparse: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,6 +225,7 @@ fn lines(out: &mut String, value: &Value, depth: usize) {
 fn files_of(saved: &Saved) -> Result<Option<FileSubject>, String> {
     let Some(name) = &saved.policy else { return Ok(None) };
     let variant = files::Variant {
+        data: saved.data.as_deref().map(files::data).transpose()?.unwrap_or_default(),
         judge: saved.judge.as_deref().map(files::rules).transpose()?,
         ace: saved.ace,
         trusts: saved.trust_completions,
@@ -234,12 +238,13 @@ fn files_of(saved: &Saved) -> Result<Option<FileSubject>, String> {
 
 /// The part of a saved run that names a file system.
 fn saved_files(subject: FileSubject) -> Saved {
-    let FileSubject { kind, policy, rules, ace, trusts, device, .. } = subject;
+    let FileSubject { kind, policy, data, rules, ace, trusts, device, .. } = subject;
     let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
     Saved {
         layout: kind.name.to_owned(),
         policy: Some(policy.name().to_owned()),
-        judge: (Rules::of(policy) != Some(rules)).then(|| rules.name().to_owned()),
+        data: (data != DataMode::default()).then(|| data.name().to_owned()),
+        judge: (Rules::of(policy, data) != Some(rules)).then(|| rules.name().to_owned()),
         ace: ace.map(|ace| ace.length() as u8),
         trust_completions: trusts,
         device: device.and_then(class).map(|(name, _)| name.to_owned()),

@@ -52,6 +52,13 @@ impl Pins {
         of.map(|(_, pin)| pin.end).max()
     }
 
+    /// The sectors of a block that a group has changed of which the end lies behind `durable`.
+    pub fn behind(&self, block: BlockNo, durable: Lsn) -> Mask {
+        let pins = self.sectors.range(key(block, 0)..key(block + 1, 0));
+        let held = pins.filter(|(_, pin)| pin.end > durable);
+        held.fold(0, |mask, (key, _)| mask | 1 << (*key % MOST_SECTORS as u64))
+    }
+
     /// Sectors are being written in place. Gives the first groups that the writes bring home.
     pub fn write(&mut self, block: BlockNo, sectors: Mask) -> impl Iterator<Item = Lsn> {
         let firsts = self.take(block, sectors);

@@ -6,6 +6,7 @@ use super::operation::Operation;
 use super::standard;
 use super::table::{Contract, Covers, Durable, Row};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use std::fmt::Write as _;
 
 /// A test, and the file that has it.
@@ -73,7 +74,7 @@ pub fn proofs(row: &Row, column: Column) -> Vec<Proof> {
 pub fn page() -> String {
     let mut out = String::new();
     for policy in PolicyKind::ALL {
-        let Some(rules) = Rules::of(policy) else { continue };
+        let Some(rules) = Rules::of(policy, DataMode::Ordered) else { continue };
         table(&mut out, rules.contract());
     }
     damages(&mut out);
@@ -82,7 +83,7 @@ pub fn page() -> String {
 }
 
 fn table(out: &mut String, contract: &Contract) {
-    let Contract { policy, repairs, rows } = contract;
+    let Contract { policy, repairs, rows, .. } = contract;
     let recovery = match repairs {
         true => "After a crash `fsck --repair` comes before the mount.",
         false => {

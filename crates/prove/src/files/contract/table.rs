@@ -48,6 +48,9 @@ pub struct Contract {
     pub policy: &'static str,
     /// A repair comes before the mount after a crash.
     pub repairs: bool,
+    /// The file system is what it was after one of its operations, content aside; what a call makes
+    /// durable brings all operations before it.
+    pub one_point: bool,
     /// A row for each operation, in their order.
     pub rows: [Row; Operation::ALL.len()],
 }
@@ -73,6 +76,7 @@ use Operation as O;
 pub const ASYNC: Contract = Contract {
     policy: "async",
     repairs: true,
+    one_point: false,
     rows: [
         row(O::Create, Synced, &[D::Anything]),
         row(O::Mkdir, Synced, &[D::Anything]),
@@ -94,6 +98,7 @@ pub const ASYNC: Contract = Contract {
 pub const SYNC: Contract = Contract {
     policy: "sync",
     repairs: true,
+    one_point: false,
     rows: [
         row(O::Create, Acknowledged, &[D::Leak, D::Maps]),
         row(O::Mkdir, Acknowledged, &[D::Leak, D::Count, D::Maps]),
@@ -115,6 +120,7 @@ pub const SYNC: Contract = Contract {
 pub const SOFT: Contract = Contract {
     policy: "soft",
     repairs: false,
+    one_point: false,
     rows: [
         row(O::Create, Synced, &[D::Leak]),
         row(O::Mkdir, Synced, &[D::Leak, D::Count]),
@@ -131,3 +137,47 @@ pub const SOFT: Contract = Contract {
         barrier(O::Fdatasync, CONTENT),
     ],
 };
+
+/// A log: metadata is that of one point in time. Under `ordered` content is on the disk before what
+/// leads to it.
+const fn logged(policy: &'static str, names: Durable, content: &[Damage]) -> Contract {
+    Contract {
+        policy,
+        repairs: false,
+        one_point: true,
+        rows: [
+            row(O::Create, names, &[]),
+            row(O::Mkdir, names, &[]),
+            row(O::Link, names, &[]),
+            row(O::Remove, names, &[]),
+            row(O::Rename, names, &[]),
+            row(O::Replace, names, &[]),
+            row(O::Exchange, names, &[]),
+            row(O::Write, Synced, content),
+            row(O::Truncate, names, content),
+            row(O::Allocate, names, content),
+            row(O::Attributes, Synced, &[]),
+            barrier(O::Fsync, EVERYTHING),
+            barrier(O::Fdatasync, CONTENT),
+        ],
+    }
+}
+
+const ORDERED: &[Damage] = &[D::Sectors, D::Size];
+const WRITEBACK: &[Damage] = &[D::Sectors, D::Size, D::Stale];
+
+/// Log at the end of the volume, answers when the log has it.
+pub const WAFS_1SYNC: Contract = logged("wafs-1sync", Acknowledged, ORDERED);
+/// Log at the end of the volume.
+pub const WAFS_1ASYNC: Contract = logged("wafs-1async", Synced, ORDERED);
+/// Log on a volume of its own, answers when the log has it.
+pub const WAFS_2SYNC: Contract = logged("wafs-2sync", Acknowledged, ORDERED);
+/// Log on a volume of its own.
+pub const WAFS_2ASYNC: Contract = logged("wafs-2async", Synced, ORDERED);
+/// The same four with `--data writeback`.
+pub const WAFS_WRITEBACK: [Contract; 4] = [
+    logged("wafs-1sync --data writeback", Acknowledged, WRITEBACK),
+    logged("wafs-1async --data writeback", Synced, WRITEBACK),
+    logged("wafs-2sync --data writeback", Acknowledged, WRITEBACK),
+    logged("wafs-2async --data writeback", Synced, WRITEBACK),
+];
