@@ -12,6 +12,7 @@
 //! | [`ops`] | the operations, over one transaction each |
 //! | [`calls`] | what the call loop needs: mount, requests, durability |
 //! | [`reclaim`] | freeing, while mounted, what a crash left without a name |
+//! | [`journal`] | where the log lies, its recovery, the file system as recovery would leave it |
 //! | [`offline`] | mkfs, check, repair, dump |
 //!
 //! Start with [`ondisk::format`] and [`ondisk::geometry`] (where things lie), then
@@ -19,6 +20,7 @@
 
 pub mod calls;
 pub mod inodes;
+pub mod journal;
 mod kind;
 #[cfg(test)]
 pub(crate) mod kit;

@@ -23,6 +23,10 @@ pub struct MkfsOptions {
     pub minfree: u8,
     /// The policy to mount with if the user names none.
     pub policy: PolicyKind,
+    /// Bytes of the log of a file system that is to have one; none for the default.
+    pub journal: Option<u64>,
+    /// Blocks at the end of the volume that are another device, for the log.
+    pub journal_blocks: Option<u64>,
     /// Owner of the root directory.
     pub uid: u32,
     /// Group of the root directory.
@@ -42,6 +46,8 @@ impl Default for MkfsOptions {
             label: Vec::new(),
             minfree: 8,
             policy: PolicyKind::Async,
+            journal: None,
+            journal_blocks: None,
             uid: 0,
             gid: 0,
             now: 0,

@@ -5,10 +5,12 @@
 //! inodes are written; the rest of the inode tables is initialised when it is used.
 
 use crate::error::FsError;
+use crate::ffs::journal::place::{self, Divided};
 use crate::ffs::offline::store::Store;
 use crate::ffs::ondisk::entries;
 use crate::ffs::ondisk::format::{
-    FIRST_INODE, MOST_LABEL, Optimisation, Recovery, SPARE_COPIES, SUPERBLOCK_AT, State, Superblock,
+    FIRST_INODE, LogPlace, MOST_LABEL, Optimisation, Recovery, SPARE_COPIES, SUPERBLOCK_AT, State,
+    Superblock,
 };
 use crate::ffs::ondisk::geometry::{
     Fragment, GROUP_UNIT, Geometry, MOST_GROUP, MOST_GROUP_INODES, Place, STAGGER_GROUPS, STAGGERS,
@@ -60,6 +62,10 @@ impl fmt::Display for MkfsReport {
             "FFS with {data} for data and {inodes} inodes: {groups} group{s}, \
              blocks of {block_bytes} and fragments of {fragment_bytes} bytes"
         )?;
+        let log = u64::from(self.superblock.log.fragments) * u64::from(fragment_bytes);
+        if log > 0 {
+            write!(f, ", a log of {}", Size::from_blocks(log / BLOCK_BYTES as u64))?;
+        }
         if self.unused_bytes > 0 {
             write!(f, "; the last {} bytes are not used", self.unused_bytes)?;
         }
@@ -74,8 +80,14 @@ impl fmt::Display for MkfsReport {
 pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, FsError> {
     check_options(options)?;
     let volume = disk.blocks() * BLOCK_BYTES as u64;
-    let geometry = plan(volume, options)?;
-    let superblock = superblock_of(*geometry.sizes(), options);
+    let Divided { own, log } = place::divide(volume, options)?;
+    let geometry = plan(own, options).map_err(|error| match error {
+        FsError::TooSmall { needed, .. } => {
+            FsError::TooSmall { needed: needed + (volume - own), found: volume }
+        }
+        other => other,
+    })?;
+    let superblock = superblock_of(*geometry.sizes(), options, log);
     let mut store = Store::new(disk, geometry.clone(), superblock.sealer());
 
     let first = SUPERBLOCK_AT / u64::from(options.block);
@@ -86,6 +98,7 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
         write_maps(&mut store, group, options.now)?;
     }
     write_root(&mut store, options)?;
+    place::write_new(store.disk(), &superblock)?;
     store.flush(Edge::MkfsSpares)?;
     for block in (1..geometry.groups()).filter_map(|group| geometry.superblock_of(group)) {
         store.write_superblock(&superblock, block, 0)?;
@@ -94,10 +107,11 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     store.flush(Edge::MkfsFirst)?;
     store.write_superblock(&superblock, first, 0)?;
     store.flush(Edge::MkfsEnd)?;
-    Ok(report(&geometry, superblock, volume))
+    Ok(report(&geometry, superblock, own))
 }
 
-fn report(geometry: &Geometry, superblock: Superblock, volume: u64) -> MkfsReport {
+/// `own` are the bytes of the volume without those of the log.
+fn report(geometry: &Geometry, superblock: Superblock, own: u64) -> MkfsReport {
     let reserved = if geometry.groups() == 1 { geometry.block_bytes() as u64 } else { 0 };
     let data: u64 = (0..geometry.groups()).map(|g| u64::from(geometry.data_fragments(g))).sum();
     MkfsReport {
@@ -105,7 +119,7 @@ fn report(geometry: &Geometry, superblock: Superblock, volume: u64) -> MkfsRepor
         groups: geometry.groups(),
         inodes: geometry.inodes() - FIRST_INODE,
         data_bytes: data * geometry.fragment_bytes() as u64,
-        unused_bytes: (volume - geometry.bytes()).saturating_sub(reserved),
+        unused_bytes: (own - geometry.bytes()).saturating_sub(reserved),
     }
 }
 
@@ -201,7 +215,7 @@ fn inodes_per_group(options: &MkfsOptions, group: u32, groups: u32) -> u32 {
     wanted.min(u64::from(most.max(in_block))) as u32
 }
 
-fn superblock_of(sizes: Sizes, options: &MkfsOptions) -> Superblock {
+fn superblock_of(sizes: Sizes, options: &MkfsOptions, log: LogPlace) -> Superblock {
     Superblock {
         compatible: SPARE_COPIES,
         read_only: 0,
@@ -220,7 +234,7 @@ fn superblock_of(sizes: Sizes, options: &MkfsOptions) -> Superblock {
         made: options.now,
         mounted: 0,
         written: options.now,
-        log: Default::default(),
+        log,
         label: options.label.clone(),
     }
 }

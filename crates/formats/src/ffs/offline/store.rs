@@ -37,6 +37,11 @@ impl<'d> Store<'d> {
         Store { disk, geometry, sealer }
     }
 
+    /// The volume.
+    pub fn disk(&mut self) -> &mut dyn Disk {
+        self.disk
+    }
+
     /// Reads blocks; parts that the medium cannot read are zeros.
     ///
     /// # Errors
@@ -126,7 +131,7 @@ impl<'d> Store<'d> {
     /// # Errors
     /// Errors of the volume.
     pub fn spares(&mut self, superblock: &Superblock) -> Result<Vec<(BlockNr, Spare)>, FsError> {
-        let places = superblocks::places(self.disk, self.geometry.bytes());
+        let places = superblocks::places(self.disk, superblock)?;
         places.map(|block| Ok((block, superblocks::look(self.disk, block, superblock)?))).collect()
     }
 

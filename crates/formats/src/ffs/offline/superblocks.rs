@@ -19,9 +19,11 @@ use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 
 /// The block of the boot area with a copy.
 const BOOT_COPY: BlockNr = BOOT_COPY_AT / BLOCK_BYTES as u64;
-/// Blocks at the end of a volume in which the end of a file system is looked for. What is behind it
-/// is less than the metadata of a group: 4 MiB of 128 MiB, with the usual number of inodes.
-const REACH: u64 = 2048;
+/// Blocks at the end of a volume in which the end of a file system is looked for. Behind it lie
+/// less than the metadata of a group, 4 MiB of 128 MiB with the usual number of inodes, and the log.
+/// A file system of one group, which has no other copies, has a log of at most 11 MiB unless the
+/// user asks for more.
+const REACH: u64 = 5120;
 
 /// The superblock of a volume, and where it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,10 +111,19 @@ pub enum Spare {
     Missing,
 }
 
-/// The places of the spare copies of a file system that ends at a byte.
-pub fn places(disk: &dyn Disk, end: u64) -> impl Iterator<Item = BlockNr> + use<> {
-    let behind = end / BLOCK_BYTES as u64;
-    [BOOT_COPY].into_iter().chain((behind < disk.blocks()).then_some(behind))
+/// The places of the spare copies of a file system.
+///
+/// # Errors
+/// [`FsError::Damaged`] if the superblock is impossible.
+pub fn places(
+    disk: &dyn Disk,
+    superblock: &Superblock,
+) -> Result<impl Iterator<Item = BlockNr> + use<>, FsError> {
+    let behind = superblock.geometry()?.bytes() / BLOCK_BYTES as u64;
+    // The log, or the volume that it lies on, is not for copies.
+    let log = superblock.log_range()?.map_or(disk.blocks(), |range| range.start);
+    let has_room = behind < disk.blocks().min(log);
+    Ok([BOOT_COPY].into_iter().chain(has_room.then_some(behind)))
 }
 
 /// Looks for a spare copy where the end of the file system is not known: in the boot area, then
@@ -200,9 +211,8 @@ pub fn write(disk: &mut dyn Disk, block: BlockNr, superblock: &Superblock) -> Re
 /// # Errors
 /// Errors of the volume.
 pub fn complete(disk: &mut dyn Disk, superblock: &Superblock) -> Result<(), FsError> {
-    let end = superblock.geometry()?.bytes();
     let mut wrote = false;
-    for block in places(disk, end) {
+    for block in places(disk, superblock)? {
         if look(disk, block, superblock)? != Spare::Whole {
             write(disk, block, superblock)?;
             wrote = true;

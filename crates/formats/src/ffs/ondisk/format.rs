@@ -11,8 +11,10 @@ use crate::ffs::ondisk::geometry::{Geometry, Sizes};
 use crate::ffs::ondisk::seal::{SealKind, Sealer};
 use bytes::Bytes;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
+use seekless_fs::log::format::LEAST_BLOCKS;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::SECTOR_CONTENT;
+use std::ops::Range;
 
 /// The first bytes of a superblock.
 pub const MAGIC: [u8; 8] = *b"SEEKFFS\n";
@@ -27,6 +29,10 @@ pub const COPY_GROUPS: [u32; 4] = [1, 3, 5, 7];
 
 /// Compatible feature: there are spare copies of the superblock outside of the groups.
 pub const SPARE_COPIES: u32 = 1;
+/// Incompatible feature: the log may hold groups. Set from a mount with a log to its clean unmount.
+pub const LOG_IN_USE: u32 = 1;
+/// Incompatible features that this program knows.
+const KNOWN_INCOMPATIBLE: u32 = LOG_IN_USE;
 /// Byte of the copy in the boot area.
 pub const BOOT_COPY_AT: u64 = 32 << 10;
 
@@ -163,14 +169,26 @@ impl PolicyAdvice {
 /// Where the log lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPlace {
-    /// 0 none, 1 at the end of this volume, 2 on another volume, 3 in inode 3.
+    /// 0 none, [`LogPlace::AT_END`], [`LogPlace::ELSEWHERE`], 3 in inode 3.
     pub kind: u8,
     /// Id of the log.
     pub id: u128,
-    /// First fragment, of a log at the end of this volume.
+    /// First fragment, of a log behind the file system.
     pub first: u32,
     /// Fragments of such a log.
     pub fragments: u32,
+}
+
+impl LogPlace {
+    /// The log lies at the end of the volume of the file system.
+    pub const AT_END: u8 = 1;
+    /// The log lies on a volume of its own, which is joined behind that of the file system.
+    pub const ELSEWHERE: u8 = 2;
+
+    /// True if the log is a range of the volume behind the file system.
+    pub fn is_range(&self) -> bool {
+        matches!(self.kind, LogPlace::AT_END | LogPlace::ELSEWHERE)
+    }
 }
 
 /// The superblock.
@@ -227,6 +245,28 @@ impl Superblock {
     /// [`FsError::Damaged`] if the sizes contradict each other.
     pub fn geometry(&self) -> Result<Geometry, FsError> {
         Geometry::new(self.sizes).map_err(FsError::Damaged)
+    }
+
+    /// The blocks of the volume that the log has; none if the log is no range of the volume.
+    ///
+    /// # Errors
+    /// [`FsError::Damaged`] if no log can lie there.
+    pub fn log_range(&self) -> Result<Option<Range<BlockNr>>, FsError> {
+        if !self.log.is_range() {
+            return Ok(None);
+        }
+        let LogPlace { first, fragments, .. } = self.log;
+        let [first, bytes] =
+            [first, fragments].map(|count| u64::from(count) * u64::from(self.sizes.fragment_bytes));
+        let each = BLOCK_BYTES as u64;
+        let is_possible = first.is_multiple_of(each)
+            && bytes.is_multiple_of(each)
+            && bytes / each >= u64::from(LEAST_BLOCKS)
+            && first >= self.geometry()?.bytes();
+        if !is_possible {
+            return Err(FsError::Damaged("no log can lie where the log should be".to_string()));
+        }
+        Ok(Some(first / each..(first + bytes) / each))
     }
 
     /// The sealer of this file system.
@@ -298,8 +338,9 @@ impl Superblock {
             return Err(FsError::Newer(version));
         }
         let incompatible = u32_at(sector, 20);
-        if incompatible != 0 {
-            return Err(FsError::UnknownFeatures(incompatible));
+        let unknown = incompatible & !KNOWN_INCOMPATIBLE;
+        if unknown != 0 {
+            return Err(FsError::UnknownFeatures(unknown));
         }
         let superblock = fields_of(sector, id).ok_or_else(|| {
             FsError::Damaged("a field has a value that no program writes".to_string())
@@ -420,10 +461,27 @@ mod tests {
             Superblock::decode(&block, SUPERBLOCK_AT)
         };
         assert_eq!(sealed(8, 2), Err(FsError::Newer(2)));
-        assert_eq!(sealed(20, 8), Err(FsError::UnknownFeatures(8)));
+        assert_eq!(sealed(20, 8 | LOG_IN_USE), Err(FsError::UnknownFeatures(8)));
+        assert!(sealed(20, LOG_IN_USE).is_ok_and(|one| one.incompatible == LOG_IN_USE));
         assert!(matches!(sealed(40, 5000), Err(FsError::Damaged(_))));
         assert!(matches!(sealed(52, 3), Err(FsError::Damaged(_))));
         assert!(matches!(sealed(64, 0xffff_ffff), Err(FsError::Damaged(_))));
+    }
+
+    #[test]
+    fn a_log_lies_in_whole_blocks_behind_the_file_system() {
+        let range = |kind, first, fragments| {
+            let log = LogPlace { kind, id: 9, first, fragments };
+            Superblock { log, ..example() }.log_range()
+        };
+        assert_eq!(range(0, 100, 50), Ok(None));
+        assert_eq!(range(3, 0, 0), Ok(None));
+        assert_eq!(range(1, 16 * 1024, 1024), Ok(Some(4096..4352)));
+        assert_eq!(range(2, 16 * 1024 + 4, 1028), Ok(Some(4097..4354)));
+        for (first, fragments) in [(16 * 1024 - 4, 1024), (16 * 1024 + 1, 1024), (1 << 15, 1020)] {
+            assert!(matches!(range(1, first, fragments), Err(FsError::Damaged(_))));
+        }
+        assert!(matches!(range(1, 1 << 15, 1025), Err(FsError::Damaged(_))));
     }
 
     #[test]
