@@ -60,7 +60,7 @@ pub(crate) fn mount(
     now: Timestamp,
 ) -> Result<Box<dyn MountedFs>, FsError> {
     let core = CoreOptions { cache_bytes: CACHE_BYTES, ..CoreOptions::default() };
-    (Kind::of(disk)?.mount)(disk, &MountOptions { core, policy, now })
+    (Kind::of(disk)?.mount)(disk, &MountOptions { core, policy, now, ..MountOptions::default() })
 }
 
 /// Nanoseconds since the epoch.

@@ -77,6 +77,11 @@ pub trait Disk {
         false
     }
 
+    /// True if requests to the volume may write single sectors of a block.
+    fn takes_parts(&self) -> bool {
+        false
+    }
+
     /// Writes blocks and their labels; a device without labels drops them.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Why a file system cannot be made, read or repaired.
 
 use seekless_engine::io::IoError;
+use seekless_fs::log::LogError;
 use seekless_fs::policy::PolicyKind;
 
 /// Why a file system cannot be made, read or repaired.
@@ -76,6 +77,41 @@ pub enum FsError {
         /// The policy of the mount that is refused.
         asked: PolicyKind,
     },
+    /// The log lies on another volume, which is missing or too short.
+    #[error(
+        "the log of the file system lies on another volume and has {needed} bytes, of which {found} \
+         are there; name that volume with --journal"
+    )]
+    LogMissing {
+        /// Bytes of the log.
+        needed: u64,
+        /// Bytes where it should be.
+        found: u64,
+    },
+    /// The other volume does not hold the log of this file system.
+    #[error(
+        "the volume of the log is not that of this file system: {0}; name the right one with \
+         --journal"
+    )]
+    LogForeign(LogError),
+    /// Groups of the log are lost.
+    #[error("{0}; run `seekless fsck --repair` or mount --read-only")]
+    LogDamaged(LogError),
+    /// What is to be freed has no place in the log beside what it holds.
+    #[error(
+        "the log has no space for what is still to be freed; run `seekless fsck --repair`, which \
+         needs none"
+    )]
+    LogFull,
+    /// The file system has no log of the kind that the policy needs.
+    #[error(
+        "the file system has no log {}, so --policy {} is refused; `seekless mkfs --policy {}` makes \
+         one",
+        if .0.has_own_log_volume() { "on another volume" } else { "at the end of the volume" },
+        .0.name(),
+        .0.name()
+    )]
+    NoLog(PolicyKind),
     /// An earlier mount met damage.
     #[error(
         "an earlier mount met damage of the file system; run `seekless fsck --repair` or mount \

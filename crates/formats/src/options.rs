@@ -55,13 +55,39 @@ impl Default for MkfsOptions {
     }
 }
 
-/// How to mount.
+/// When content of files is written, on a file system with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DataMode {
+    /// Before the group that leads to it: a crash shows no old content of reused space.
+    #[default]
+    Ordered,
+    /// In any order.
+    Writeback,
+}
+
+/// How to mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountOptions {
     /// Cache and I/O.
     pub core: CoreOptions,
     /// How writes of metadata are ordered.
     pub policy: PolicyKind,
+    /// When content is written. Only policies with a log ask.
+    pub data: DataMode,
+    /// Calls that wait for the log share a write of it. Only policies with a log ask.
+    pub group_commit: bool,
     /// The time, for the superblock.
     pub now: Timestamp,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        MountOptions {
+            core: CoreOptions::default(),
+            policy: PolicyKind::default(),
+            data: DataMode::default(),
+            group_commit: true,
+            now: 0,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a check of a file system finds, and what a repair did, whatever the format.
 
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,37 @@ pub trait Finding: Debug + Display + Send {
     fn nature(&self) -> Nature;
 }
 
+/// What the log of a file system holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Journal {
+    /// Whole groups: an operation each.
+    pub groups: u64,
+    /// Sectors of metadata that they change.
+    pub sectors: u64,
+    /// Pieces of space that are still to be freed.
+    pub intents: u64,
+    /// Inodes without a name that are still to be freed.
+    pub orphans: u64,
+    /// What is wrong with it.
+    pub damage: Option<String>,
+    /// Operations that are lost by that at most.
+    pub lost: u64,
+}
+
+impl fmt::Display for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Journal { groups, sectors, intents, orphans, damage, lost } = self;
+        write!(f, "the log holds {groups} operations on {sectors} sectors")?;
+        if intents + orphans > 0 {
+            write!(f, ", {intents} pieces of space and {orphans} inodes are to be freed")?;
+        }
+        if let Some(damage) = damage {
+            write!(f, "; {damage}, so at most {lost} operations behind it are lost")?;
+        }
+        Ok(())
+    }
+}
+
 /// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
@@ -71,6 +102,8 @@ pub struct Checked {
     pub fragments: u64,
     /// Whole copies of the superblock, the first one included.
     pub superblocks: u32,
+    /// What the log holds that is not in place, if there is a log. The check sees it in place.
+    pub journal: Option<Journal>,
 }
 
 impl Checked {
@@ -105,4 +138,6 @@ pub struct Repaired {
     pub lost: Vec<String>,
     /// True if the superblock said that the file system was in use, and says now that it is clean.
     pub marked_clean: bool,
+    /// What the log held, which was applied first.
+    pub journal: Option<Journal>,
 }

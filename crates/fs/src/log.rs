@@ -24,5 +24,5 @@ mod tests;
 pub use format::{LogShape, LogSuperblock, Lsn};
 pub use group::{GroupBuilder, GroupView, Malformed, Record};
 pub use redo::{Redo, SectorRedo, Space};
-pub use ring::{Full, LogWrite, Placed, Ring};
+pub use ring::{Begun, Full, LogWrite, Placed, Ring};
 pub use scan::{LogError, LogSource, Scanned, scan};

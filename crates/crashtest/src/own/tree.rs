@@ -33,7 +33,11 @@ pub(crate) fn fingerprint(image: &Arc<Image>, policy: PolicyKind) -> Option<u128
     // It takes the file system as it is, and writes nothing.
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
     let kind = Kind::of(&mut volume).ok()?;
-    let fs = (kind.mount)(&mut volume, &MountOptions { core, policy, now: 0 }).ok()?;
+    let fs = (kind.mount)(
+        &mut volume,
+        &MountOptions { core, policy, now: 0, ..MountOptions::default() },
+    )
+    .ok()?;
     let mut walk = Walk {
         fs: Offline::new(fs, volume),
         hash: XxHash3_128::new(),

@@ -1,3 +1,14 @@
 //! The log of an FFS: its place on the volume, and what a mount, a check or a repair make of it.
+//!
+//! [`held`] reads the log. [`recover`] brings the volume up to date, for a mount that writes;
+//! [`empty`] does so for a repair, which goes on by itself. [`overlay`] shows the volume as
+//! recovery would leave it, and writes nothing: a mount that only reads and a check use it.
 
+pub mod empty;
+pub mod held;
+pub mod overlay;
+pub mod patches;
 pub mod place;
+pub mod recover;
+#[cfg(test)]
+mod tests;

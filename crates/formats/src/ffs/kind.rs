@@ -52,7 +52,9 @@ impl MountedFs for Ffs {
 
     fn damage(&self) -> Option<String> {
         let closed = self.format().closed_groups();
-        let first = closed.first()?;
+        let Some(first) = closed.first() else {
+            return self.format().log_damage().map(str::to_owned);
+        };
         Some(format!(
             "the maps of {} groups are damaged, of group {first} first: their free space is not \
              used",
@@ -99,10 +101,10 @@ fn boxed(list: Vec<Finding>) -> Vec<Box<dyn report::Finding>> {
 
 impl From<Findings> for Checked {
     fn from(findings: Findings) -> Checked {
-        let Findings { list, cut, unmounted, inodes, directories, fragments, superblocks } =
+        let Findings { list, cut, unmounted, inodes, directories, fragments, superblocks, journal } =
             findings;
         let list = boxed(list);
-        Checked { list, cut, unmounted, inodes, directories, fragments, superblocks }
+        Checked { list, cut, unmounted, inodes, directories, fragments, superblocks, journal }
     }
 }
 
@@ -112,6 +114,7 @@ impl From<RepairReport> for Repaired {
             list: boxed(report.repaired),
             lost: report.lost,
             marked_clean: report.marked_clean,
+            journal: report.journal,
         }
     }
 }

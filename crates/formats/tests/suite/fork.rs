@@ -108,7 +108,7 @@ impl World {
         let options = MkfsOptions { block: sizes.0, fragment: sizes.1, ..MkfsOptions::default() };
         mkfs(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("fits");
         let core = CoreOptions { cache_bytes, writes: 4, ..CoreOptions::default() };
-        let options = MountOptions { core, policy, now: 1 };
+        let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
         let fs = ffs::mount(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("just made");
         let mut cells = Cells::new(BLOCKS);
         for at in 0..BLOCKS {

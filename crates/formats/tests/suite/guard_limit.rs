@@ -27,7 +27,7 @@ fn storm(policy: PolicyKind, most_guards: Option<usize>, volatile: bool) -> (f64
     let options = MkfsOptions { bytes_per_inode: 4096, ..MkfsOptions::default() };
     mkfs(&mut NodeDisk::new(&mut node, &mut now), &options).expect("it fits");
     let core = CoreOptions { cache_bytes: 16 << 20, most_guards, ..CoreOptions::default() };
-    let options = MountOptions { core, policy, now: 1 };
+    let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
     let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
     let mut files = mounted.expect("it is clean");
     let dirs: Vec<u64> = (0..8)

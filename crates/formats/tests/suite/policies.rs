@@ -48,7 +48,7 @@ fn reading_is_allowed_under_any_policy() {
     mounted(&mut cells, PolicyKind::Sync).expect("clean");
     for policy in PolicyKind::ALL {
         let core = CoreOptions { read_only: true, ..CoreOptions::default() };
-        let options = MountOptions { core, policy, now: 1 };
+        let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
         assert!(ffs::mount(&mut MediumDisk(&mut cells), &options).is_ok(), "{policy:?}");
     }
     let superblock = load(&mut MediumDisk(&mut cells)).expect("it is whole").superblock;

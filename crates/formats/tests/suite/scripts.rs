@@ -36,7 +36,7 @@ fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool) -> Node {
 /// Mounts with a cache so small that blocks come and go.
 fn mount(node: Node, policy: PolicyKind) -> Blocking<Ffs> {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
-    let options = MountOptions { core, policy, now: 1 };
+    let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
     Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("it is clean")
 }
 

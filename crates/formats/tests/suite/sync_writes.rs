@@ -35,7 +35,7 @@ impl Files {
         let mut now = 0;
         mkfs(&mut NodeDisk::new(&mut node, &mut now), &options).expect("it fits");
         let core = CoreOptions { ordering: Ordering::Completion, ..CoreOptions::default() };
-        let options = MountOptions { core, policy, now: 1 };
+        let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
         let mounted = Blocking::mount_at(node, now, |disk| ffs::mount(disk, &options));
         Files(mounted.expect("it is clean"))
     }

@@ -35,6 +35,10 @@ impl Disk for NodeDisk<'_> {
         self.node.run(self.now, Io::write(0, at, data)).map(|_| ())
     }
 
+    fn takes_parts(&self) -> bool {
+        self.node.takes_parts()
+    }
+
     fn flush(&mut self) -> Result<(), IoError> {
         self.node.run(self.now, Io::flush(0)).map(|_| ())
     }

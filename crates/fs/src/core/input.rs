@@ -10,10 +10,15 @@ use super::tx::Wanted;
 use super::{CallKey, Core, Sent};
 use crate::cow::CowMap;
 use crate::tx::{BlockNo, PageKind};
+use bytes::Bytes;
 use seekless_engine::client::Below;
+use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Io, IoError, Outcome, Purpose};
+use seekless_engine::units::BlockNr;
 use smallvec::SmallVec;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Blocks that one run of an operation may announce.
 pub(crate) const MOST_EXPECTED: usize = 64;
@@ -21,9 +26,17 @@ pub(crate) const MOST_EXPECTED: usize = 64;
 /// Blocks in one read at most, in bytes.
 const MOST_READ: u64 = 128 << 10;
 
+/// Changes what reads bring before the cache takes it: a mount that writes nothing sees blocks as
+/// the recovery of its log would leave them.
+pub trait Overlay: Debug + Send + Sync {
+    /// Changes whole blocks of 4096 bytes of the volume, of which the first one has this number.
+    fn patch(&self, first: BlockNr, bytes: &mut [u8]);
+}
+
 /// Calls that wait for blocks in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
+    overlay: Option<Arc<dyn Overlay>>,
     waiting: CowMap<BlockNo, SmallVec<[CallKey; 2]>>,
     /// Blocks that are read piece by piece.
     pieces: CowMap<BlockNo, Pieces>,
@@ -48,6 +61,20 @@ struct Pieces {
 pub type Pins = SmallVec<[Slot; 8]>;
 
 impl Core {
+    /// From now on reads go through this.
+    pub fn read_through(&mut self, overlay: Arc<dyn Overlay>) {
+        self.input.overlay = Some(overlay);
+    }
+
+    /// What a read of blocks of the volume has brought, as the cache takes it.
+    fn seen(&self, first: BlockNr, data: &Data) -> Bytes {
+        let bytes = data.to_bytes();
+        let Some(overlay) = &self.input.overlay else { return bytes };
+        let mut bytes = bytes.to_vec();
+        overlay.patch(first, &mut bytes);
+        bytes.into()
+    }
+
     /// Reads what a call misses. The call becomes ready when all of it is there; until
     /// [`Core::unpin`] the blocks stay in the cache.
     pub fn fetch(&mut self, key: CallKey, wanted: &Wanted, pins: &mut Pins, below: &mut Below<'_>) {
@@ -88,7 +115,8 @@ impl Core {
         let from = block * per_block;
         let to = (from + per_block).min(self.shape.engine_blocks);
         let count = u32::try_from(to - from).expect("a block is small");
-        let bytes = disk.read(from, count)?.to_bytes();
+        let data = disk.read(from, count)?;
+        let bytes = self.seen(from, &data);
         self.cache.find_or_make(block, kind);
         self.fill(block, 0, self.shape.whole(), &bytes);
         Ok(())
@@ -173,7 +201,7 @@ impl Core {
         let blocks = first..first + u64::from(count);
         let error = match outcome {
             Ok(data) => {
-                let bytes = data.to_bytes();
+                let bytes = self.seen(first * self.shape.engine_per_block(), data);
                 let mut parts = bytes.chunks(self.shape.block_bytes);
                 for block in blocks.clone() {
                     self.fill(block, 0, self.shape.whole(), parts.next().unwrap_or_default());
@@ -209,7 +237,8 @@ impl Core {
         let sectors = engine_mask(index);
         let error = match outcome {
             Ok(data) => {
-                self.fill(block, index * ENGINE_BYTES, sectors, &data.to_bytes());
+                let at = block * self.shape.engine_per_block() + index as u64;
+                self.fill(block, index * ENGINE_BYTES, sectors, &self.seen(at, data));
                 None
             }
             Err(error) => {

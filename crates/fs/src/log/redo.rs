@@ -12,6 +12,7 @@ use crate::tx::{Field, SECTOR_CONTENT};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::SECTOR_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Space of a record: what it is, its first number, and how many.
 pub type Space = (u8, u32, u16);
@@ -141,6 +142,16 @@ impl Redo {
     /// Sectors to be written, by block and index in it.
     pub fn sectors(&self) -> impl Iterator<Item = ((u32, u8), &SectorRedo)> {
         self.sectors.iter().map(|(key, sector)| (*key, sector))
+    }
+
+    /// Those of a block with these indices.
+    pub fn sectors_of(
+        &self,
+        block: u32,
+        indices: Range<u8>,
+    ) -> impl Iterator<Item = (u8, &SectorRedo)> {
+        let range = (block, indices.start)..(block, indices.end);
+        self.sectors.range(range).map(|(key, sector)| (key.1, sector))
     }
 
     /// Space that is to be freed in the maps.

@@ -84,6 +84,19 @@ pub struct Ring {
     open: Closed,
     /// Sectors below this number go out as soon as they can.
     forced: u64,
+    /// Bytes of the groups that would carry on what is open.
+    carried: usize,
+}
+
+/// An epoch that begins.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// The writer. It counts the carried groups as durable.
+    pub ring: Ring,
+    /// Whole blocks with the carried groups. They are written first, with a flush behind them.
+    pub carried: Vec<LogWrite>,
+    /// Written next, in their order, with a flush behind each.
+    pub superblocks: [LogSuperblock; 2],
 }
 
 impl Ring {
@@ -108,27 +121,69 @@ impl Ring {
     /// The two superblocks are to be written in their order, with a flush behind each, before any
     /// group is: a superblock of the epoch before would have recovery end at its groups.
     pub fn begin(found: &LogSuperblock, number: u64, parts: bool) -> (Ring, [LogSuperblock; 2]) {
-        let number = number.next_multiple_of(found.shape.unit_sectors());
+        let begun = Ring::begin_with(found, (number, found.epoch), parts, Vec::new());
+        let Begun { ring, superblocks, .. } = begun.expect("nothing is carried");
+        (ring, superblocks)
+    }
+
+    /// The same with groups that carry on what the log held open. `newest` is a number behind all
+    /// sectors of the ring, and the newest epoch of a sector.
+    ///
+    /// The carried groups are durable before a superblock names their epoch. Until then the log of
+    /// the epoch before counts, and nothing of it is written over. Their sectors state that nothing
+    /// is durable, so that a reader tells them from sectors whose superblocks are lost. Recovery
+    /// that starts over uses their places again, with an epoch of its own.
+    ///
+    /// # Errors
+    /// [`Full`] if the groups have no place beside the log of the epoch before.
+    pub fn begin_with(
+        found: &LogSuperblock,
+        newest: (u64, u32),
+        parts: bool,
+        groups: Vec<GroupBuilder>,
+    ) -> Result<Begun, Full> {
+        let unit = found.shape.unit_sectors();
+        // Position 0 says that nothing is durable.
+        let number = newest.0.next_multiple_of(unit).max(unit);
         let at = Lsn::new(number, 0);
-        let sequence = found.sequence + 1;
-        let epoch = found.epoch + 1;
-        let first =
-            LogSuperblock { sequence, start: at, durable: at, epoch, clean: false, ..*found };
-        let second = LogSuperblock { sequence: sequence + 1, ..first };
-        let ring = Ring {
-            superblock: second,
+        let epoch = newest.1 + 1;
+        // Until the superblocks are written, the place from the old start on is not free.
+        let start = if found.clean { at } else { found.start };
+        let mut ring = Ring {
+            superblock: LogSuperblock { epoch, start, ..*found },
             moving: None,
             sealer: Sealer::new(found.id),
-            step: if parts { 1 } else { BLOCK_SECTORS },
+            step: BLOCK_SECTORS,
             before: Lsn::default(),
-            durable: number,
+            durable: 0,
             sent: BTreeMap::new(),
             next: number,
             closed: VecDeque::new(),
             open: Closed::default(),
             forced: number,
+            carried: groups.iter().map(GroupBuilder::len).sum(),
         };
-        (ring, [first, second])
+        for group in groups {
+            ring.append_within(group, 0)?;
+        }
+        ring.force(ring.end());
+        let carried: Vec<LogWrite> = std::iter::from_fn(|| ring.next_write(None)).collect();
+        ring.durable = number;
+        for write in &carried {
+            ring.written(write.number);
+        }
+        ring.step = if parts { 1 } else { BLOCK_SECTORS };
+        let (sequence, durable) = (found.sequence + 1, ring.durable());
+        let first = LogSuperblock { sequence, start: at, durable, epoch, clean: false, ..*found };
+        let second = LogSuperblock { sequence: sequence + 1, ..first };
+        ring.superblock = second;
+        Ok(Begun { ring, carried, superblocks: [first, second] })
+    }
+
+    /// Groups of so many bytes would carry on what is open: recovery needs space for them beside
+    /// the log. [`Ring::has_room`] keeps it free.
+    pub fn carries(&mut self, bytes: usize) {
+        self.carried = bytes;
     }
 
     /// Sizes.
@@ -174,12 +229,22 @@ impl Ring {
         self.head() - self.superblock.start.number()
     }
 
-    /// True if a group of so many bytes fits.
+    /// Sectors that recovery needs behind the last one: it begins at a unit.
+    fn reserve(&self) -> u64 {
+        let carried = self.carried.div_ceil(PAYLOAD) as u64 + 1;
+        self.shape().unit_sectors() + carried.next_multiple_of(BLOCK_SECTORS)
+    }
+
+    /// True if a group of so many bytes fits, and recovery has the space that it needs.
     pub fn has_room(&self, length: usize) -> bool {
+        self.fits(length, self.reserve())
+    }
+
+    fn fits(&self, length: usize, reserve: u64) -> bool {
         let free = PAYLOAD - usize::from(self.open.used);
         let more = length.saturating_sub(free).div_ceil(PAYLOAD) as u64;
         // A force behind it fills the block of its last sector.
-        (self.head() + more + 1).next_multiple_of(self.step) <= self.limit()
+        (self.head() + more + 1).next_multiple_of(self.step) + reserve <= self.limit()
     }
 
     /// Adds a group behind the others. It is durable after a force.
@@ -187,7 +252,11 @@ impl Ring {
     /// # Errors
     /// [`Full`], and nothing is added.
     pub fn append(&mut self, group: GroupBuilder) -> Result<Placed, Full> {
-        if !self.has_room(group.len()) {
+        self.append_within(group, self.reserve())
+    }
+
+    fn append_within(&mut self, group: GroupBuilder, reserve: u64) -> Result<Placed, Full> {
+        if !self.fits(group.len(), reserve) {
             return Err(Full);
         }
         if usize::from(self.open.used) == PAYLOAD {

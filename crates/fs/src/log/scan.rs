@@ -84,8 +84,11 @@ pub struct Scanned {
     pub lacks_copy: bool,
     /// Behind the last whole group.
     pub end: Lsn,
-    /// A number behind all sectors of the ring: a new epoch begins there.
+    /// A number behind all sectors of the ring: a new epoch begins there. What a recovery has
+    /// written ahead of its superblocks does not count.
     pub next: u64,
+    /// The newest epoch of a sector, or of the superblock.
+    pub epoch: u32,
     /// Payload of the sectors from the start on, without gaps.
     stream: Vec<u8>,
     /// Groups: where each lies in the stream, and its position.
@@ -134,21 +137,65 @@ pub fn scan(
     blocks: u32,
     file_system: u128,
 ) -> Result<Scanned, LogError> {
+    match scan_to_damage(source, blocks, file_system)? {
+        (scanned, None) => Ok(scanned),
+        (_, Some(damage)) => Err(damage),
+    }
+}
+
+/// Reads a log up to damage, if there is some: the groups in front of it are whole.
+///
+/// # Errors
+/// [`LogError`] if the log is not the one that is wanted, or has no superblock that counts.
+pub fn scan_to_damage(
+    source: &mut impl LogSource,
+    blocks: u32,
+    file_system: u128,
+) -> Result<(Scanned, Option<LogError>), LogError> {
     let (superblock, lacks_copy) = superblock(source, blocks, file_system)?;
     let mut reader = Reader::new(source, superblock);
     let end = reader.read_epoch();
-    let seen = reader.look_behind(end)?;
+    let behind = reader.look_behind(end)?;
     let Reader { stream, sectors, .. } = reader;
     let mut scanned = Scanned {
         superblock,
         lacks_copy,
         end: superblock.start,
-        next: seen,
+        next: behind.next,
+        epoch: behind.epoch,
         stream,
         groups: Vec::new(),
     };
-    find_groups(&mut scanned, &sectors)?;
-    Ok(scanned)
+    let malformed = find_groups(&mut scanned, &sectors).err();
+    // Groups in front of either count, and what is malformed lies in front of the end.
+    Ok((scanned, malformed.or(behind.lost)))
+}
+
+/// A number behind all sectors of the ring of a log with this id, and the newest epoch of one. For
+/// a log whose superblocks are lost.
+pub fn newest(source: &mut impl LogSource, shape: LogShape, id: u128) -> (u64, u32) {
+    let sealer = Sealer::new(id);
+    let (mut next, mut epoch) = (0, 0);
+    for block in SUPERBLOCKS.into()..u64::from(shape.blocks) {
+        let Some(bytes) = source.block(block) else { continue };
+        for (sector, place) in bytes.chunks_exact(SECTOR_BYTES).zip(block * BLOCK_SECTORS..) {
+            if let Some(head) = SectorHead::read(sector, &sealer, shape, place) {
+                next = next.max(head.number + 1);
+                epoch = epoch.max(head.epoch);
+            }
+        }
+    }
+    (next, epoch)
+}
+
+/// What the sectors behind the end say.
+struct Behind {
+    /// A number behind all sectors.
+    next: u64,
+    /// The newest epoch.
+    epoch: u32,
+    /// Durable groups are lost.
+    lost: Option<LogError>,
 }
 
 /// A sector of the stream.
@@ -220,14 +267,12 @@ impl<'s, S: LogSource> Reader<'s, S> {
         number
     }
 
-    /// Looks at all other sectors for a trace of more than was read. Gives a number behind all.
-    fn look_behind(&mut self, end: u64) -> Result<u64, LogError> {
+    /// Looks at all other sectors for a trace of more than was read.
+    fn look_behind(&mut self, end: u64) -> Result<Behind, LogError> {
         let LogSuperblock { epoch, start, durable, clean, .. } = self.superblock;
-        if !clean && durable > Lsn::new(end, 0) {
-            return Err(LogError::Damaged { number: end, durable: durable.number() });
-        }
         let mut next = end.max(durable.number());
-        let mut lost: Option<u64> = None;
+        let mut newest = epoch;
+        let mut lost = (!clean && durable > Lsn::new(end, 0)).then_some(durable.number());
         for step in end - start.number()..self.shape().sectors() {
             let place = self.shape().place(start.number() + step);
             let Some(sector) = self.sector(place) else { continue };
@@ -239,7 +284,12 @@ impl<'s, S: LogSource> Reader<'s, S> {
                 continue;
             };
             if head.epoch > epoch {
-                return Err(LogError::Stale { epoch, found: head.epoch });
+                // Only a recovery that was cut off writes sectors ahead of its superblocks.
+                if head.durable > Lsn::default() {
+                    return Err(LogError::Stale { epoch, found: head.epoch });
+                }
+                newest = newest.max(head.epoch);
+                continue;
             }
             next = next.max(head.number + 1);
             let is_later = head.epoch == epoch && head.number > end && !clean;
@@ -248,10 +298,8 @@ impl<'s, S: LogSource> Reader<'s, S> {
             }
         }
         debug_assert!(next <= MOST_NUMBER, "numbers are limited");
-        match lost {
-            Some(durable) => Err(LogError::Damaged { number: end, durable }),
-            None => Ok(next),
-        }
+        let lost = lost.map(|durable| LogError::Damaged { number: end, durable });
+        Ok(Behind { next, epoch: newest, lost })
     }
 }
 

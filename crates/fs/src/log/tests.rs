@@ -558,3 +558,5 @@ fn a_group_that_names_another_one_before_it_is_damage() {
     let wanted = LogError::Group { number: lsn.number(), offset: lsn.offset() };
     assert_eq!(scan_range(&bench.range).map(|_| ()), Err(wanted));
 }
+
+mod epochs;

@@ -139,7 +139,7 @@ fn record(
     let (device, log) = Record::new(device);
     let node = Plain::node(Box::new(device));
     let core = CoreOptions { ordering: Ordering::Completion, ..CoreOptions::default() };
-    let mount = MountOptions { core, policy: options.policy, now: 0 };
+    let mount = MountOptions { core, policy: options.policy, now: 0, ..MountOptions::default() };
     let mkfs = MkfsOptions { id: u128::from(options.seed), ..options.mkfs.clone() };
     let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
         (options.file_system.mkfs)(disk, &mkfs)?;

@@ -332,7 +332,7 @@ fn mount_options(options: &FilesOptions, node: &Node, now: Time) -> MountOptions
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
     let ordering = ordering(options, node);
     let core = CoreOptions { cache_bytes, ordering, ..CoreOptions::default() };
-    MountOptions { core, policy: options.policy, now }
+    MountOptions { core, policy: options.policy, now, ..MountOptions::default() }
 }
 
 /// When the volume has ordered a write before later ones, by what its layout promises and whether

@@ -3,7 +3,8 @@
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
 //! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
 //! mounted with them again at once; what has leaked is freed while it is mounted
-//! ([`crate::ffs::reclaim`]). No policy takes over from another one without a repair. A mount
+//! ([`crate::ffs::reclaim`]). With a log, the mount recovers first ([`crate::ffs::journal`]).
+//! Otherwise no policy takes over from another one without a repair. A mount
 //! that only reads takes it as it is and writes nothing. It needs the first superblock or a copy.
 //!
 //! A group with damaged maps is closed: its files can be read and written, but nothing is allocated
@@ -12,10 +13,13 @@
 
 use crate::error::{FsError, is_damage};
 use crate::ffs::calls::personality::{Ffs, Format};
+use crate::ffs::journal::held::{self, may_hold_groups};
+use crate::ffs::journal::recover::{Recovered, recover};
 use crate::ffs::offline::superblocks;
 use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{
-    PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
+    LOG_IN_USE, LogPlace, PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK,
+    State, Superblock,
 };
 use crate::ffs::reclaim::Reclaim;
 use crate::ffs::space::alloc::{group, inode as inode_alloc};
@@ -28,7 +32,7 @@ use seekless_fs::core::Core;
 use seekless_fs::core::page::Shape;
 use seekless_fs::core::tx::CoreTx;
 use seekless_fs::mounted::Mounted;
-use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::{Policy, PolicyKind};
 use seekless_fs::tx::Stop;
 use std::sync::Arc;
 
@@ -38,14 +42,85 @@ use std::sync::Arc;
 /// # Errors
 /// Those of [`load`]; for writing also [`FsError::LostSuperblock`],
 /// [`FsError::ReadOnlyFeatures`], [`FsError::NotClean`], [`FsError::OtherPolicy`],
-/// [`FsError::MetDamage`].
+/// [`FsError::MetDamage`], [`FsError::NoLog`], and those of [`recover`].
 pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError> {
     let found = load(disk)?;
-    let writes = !options.core.read_only;
-    if writes {
-        check_writable(&found, options.policy)?;
+    if options.core.read_only {
+        return mount_to_read(disk, found, options);
     }
+    check_writable(&found, options.policy)?;
     let Found { mut superblock, counter, .. } = found;
+    let logged = options.policy.is_logged();
+    let recovered = if logged { Some(recover(disk, &superblock)?) } else { None };
+    let (mut core, mut volume) = parts(disk, &superblock, policy_of(options, recovered), options)?;
+    // A log leaves nothing behind that is not in it.
+    let leaks = superblock.state == State::InUse && !logged;
+    if leaks {
+        volume.follows_crash();
+    }
+    for group in 0..volume.geometry.groups() {
+        load_group(&mut core, &mut volume, disk, group)?;
+        if leaks {
+            let raise = &mut |tx: &mut CoreTx<'_>, volume: &mut Volume| {
+                inode_alloc::raise_mark(tx, volume, group)
+            };
+            step(&mut core, &mut volume, disk, raise)?;
+        }
+    }
+    let counter = counter.wrapping_add(1);
+    superblock.compatible |= SPARE_COPIES;
+    superblocks::complete(disk, &superblock)?;
+    mark_in_use(&mut superblock, options);
+    write(disk, &superblock, counter)?;
+    if leaks {
+        let reclaim = Reclaim::new(&volume.geometry);
+        volume.reclaim = Some(Box::new(reclaim));
+    }
+    Ok(Mounted::new(core, Format::new(volume, superblock, counter, leaks)))
+}
+
+/// Mounts without a write: what the log holds is seen through an overlay. A log that cannot be used
+/// is damage, which the mount names.
+fn mount_to_read(
+    disk: &mut dyn Disk,
+    found: Found,
+    options: &MountOptions,
+) -> Result<Ffs, FsError> {
+    let has_log = may_hold_groups(&found);
+    let Found { superblock, counter, .. } = found;
+    let held = match has_log.then(|| held::read(disk, &superblock, true)).transpose() {
+        Err(error @ FsError::Io(_)) => return Err(error),
+        held => held,
+    };
+    let damage = match &held {
+        Ok(held) => {
+            held.as_ref().filter(|held| held.damage.is_some()).map(|held| held.report().to_string())
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    let policy = options.policy.policy();
+    let (mut core, mut volume) = parts(disk, &superblock, policy, options)?;
+    let leaks = superblock.state == State::InUse && (!has_log || damage.is_some());
+    if leaks {
+        volume.follows_crash();
+    }
+    if let Ok(Some(held)) = held {
+        core.read_through(Arc::new(held.patches));
+    }
+    for group in 0..volume.geometry.groups() {
+        load_group(&mut core, &mut volume, disk, group)?;
+    }
+    let format = Format::new(volume, superblock, counter.wrapping_add(1), leaks);
+    Ok(Mounted::new(core, format.with_log_damage(damage)))
+}
+
+/// The core and the volume of a mount, with nothing loaded.
+fn parts(
+    disk: &dyn Disk,
+    superblock: &Superblock,
+    policy: Box<dyn Policy>,
+    options: &MountOptions,
+) -> Result<(Core, Volume), FsError> {
     let geometry = superblock.geometry()?;
     let shape = Shape {
         block_bytes: geometry.block_bytes(),
@@ -54,43 +129,28 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
         engine_blocks: disk.blocks(),
     };
     let sealer = Arc::new(superblock.sealer());
-    let policy = options.policy.policy();
-    let mut core = Core::new(shape, sealer, policy, options.core);
-    let mut volume = Volume::new(&superblock)?;
-    if superblock.state == State::InUse {
-        volume.follows_crash();
+    Ok((Core::new(shape, sealer, policy, options.core), Volume::new(superblock)?))
+}
+
+/// The policy of a mount that writes.
+fn policy_of(options: &MountOptions, _recovered: Option<Recovered>) -> Box<dyn Policy> {
+    options.policy.policy()
+}
+
+fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {
+    superblock.recovery = match options.policy {
+        PolicyKind::Soft => Recovery::None,
+        PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
+        _ => Recovery::Log,
+    };
+    if options.policy.is_logged() {
+        superblock.incompatible |= LOG_IN_USE;
     }
-    for group in 0..geometry.groups() {
-        load_group(&mut core, &mut volume, disk, group)?;
-        if writes && superblock.state == State::InUse {
-            let raise = &mut |tx: &mut CoreTx<'_>, volume: &mut Volume| {
-                inode_alloc::raise_mark(tx, volume, group)
-            };
-            step(&mut core, &mut volume, disk, raise)?;
-        }
-    }
-    let counter = counter.wrapping_add(1);
-    let leaks = superblock.state == State::InUse;
-    if writes {
-        superblock.compatible |= SPARE_COPIES;
-        superblocks::complete(disk, &superblock)?;
-        superblock.recovery = match options.policy {
-            PolicyKind::Soft => Recovery::None,
-            PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
-            _ => Recovery::Log,
-        };
-        superblock.mounted_with = Some(options.policy.into());
-        superblock.state = State::InUse;
-        superblock.mounts = superblock.mounts.wrapping_add(1);
-        superblock.mounted = options.now;
-        superblock.written = options.now;
-        write(disk, &superblock, counter)?;
-    }
-    if leaks && writes {
-        let reclaim = Reclaim::new(&volume.geometry);
-        volume.reclaim = Some(Box::new(reclaim));
-    }
-    Ok(Mounted::new(core, Format::new(volume, superblock, counter, leaks)))
+    superblock.mounted_with = Some(options.policy.into());
+    superblock.state = State::InUse;
+    superblock.mounts = superblock.mounts.wrapping_add(1);
+    superblock.mounted = options.now;
+    superblock.written = options.now;
 }
 
 /// Refuses a file system that must not be written.
@@ -105,8 +165,18 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     if *at != SUPERBLOCK_AT {
         return Err(FsError::LostSuperblock { at: *at });
     }
+    let kind = match asked.has_own_log_volume() {
+        true => LogPlace::ELSEWHERE,
+        false => LogPlace::AT_END,
+    };
+    if asked.is_logged() && superblock.log.kind != kind {
+        return Err(FsError::NoLog(asked));
+    }
+    let in_log = superblock.incompatible & LOG_IN_USE != 0;
     match (superblock.read_only, superblock.state) {
         (0, State::Clean) => Ok(()),
+        // What is in a log does not depend on when calls were answered.
+        (0, State::InUse) if in_log && asked.is_logged() => Ok(()),
         (0, State::InUse) => match left.filter(|&left| left != asked) {
             Some(left) => Err(FsError::OtherPolicy { left, asked }),
             // Soft updates leave nothing behind but space that is not in use.

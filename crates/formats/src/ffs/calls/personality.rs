@@ -3,7 +3,9 @@
 use crate::ffs::calls::perform::perform;
 use crate::ffs::inodes;
 use crate::ffs::names::paths::Mark;
-use crate::ffs::ondisk::format::{Recovery, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock};
+use crate::ffs::ondisk::format::{
+    LOG_IN_USE, Recovery, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State, Superblock,
+};
 use crate::ffs::reclaim::Reclaimed;
 use crate::ffs::space::map;
 use crate::ffs::volume::{Owed, Volume};
@@ -32,12 +34,26 @@ pub struct Format {
     leaks: bool,
     /// What the last reclaim has freed.
     reclaimed: Reclaimed,
+    /// What is wrong with the log, of a mount that only reads.
+    log_damage: Option<String>,
 }
 
 impl Format {
     /// A file system of which all groups are loaded. `leaks` as in [`Format::may_leak`].
     pub(crate) fn new(volume: Volume, superblock: Superblock, counter: u16, leaks: bool) -> Format {
-        Format { volume, superblock, counter, leaks, reclaimed: Reclaimed::default() }
+        let reclaimed = Reclaimed::default();
+        Format { volume, superblock, counter, leaks, reclaimed, log_damage: None }
+    }
+
+    /// The same; its log is damaged.
+    pub(crate) fn with_log_damage(self, log_damage: Option<String>) -> Format {
+        Format { log_damage, ..self }
+    }
+
+    /// What is wrong with the log, as a sentence without a full stop. Only a mount that reads takes
+    /// such a file system.
+    pub fn log_damage(&self) -> Option<&str> {
+        self.log_damage.as_deref()
     }
 
     /// The superblock, as the mount has it.
@@ -144,6 +160,8 @@ impl Personality for Format {
             (true, true) => (State::InUse, Recovery::None),
             (false, _) => (State::Error, Recovery::Fsck),
         };
+        // The log has ended: all its groups are in place.
+        self.superblock.incompatible &= !LOG_IN_USE;
         self.superblock.written = now;
         self.counter = self.counter.wrapping_add(1);
         let block = self.superblock.encode(SUPERBLOCK_AT, self.counter);

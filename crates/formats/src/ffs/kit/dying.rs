@@ -36,7 +36,8 @@ pub(crate) fn mount(medium: &CutMedium, idle_step: Time) -> Blocking<Ffs> {
 
 pub(crate) fn mount_over(device: Ram, idle_step: Time) -> Blocking<Ffs> {
     let core = CoreOptions { idle_step, cache_bytes: 512 << 10, ..CoreOptions::default() };
-    let options = MountOptions { core, policy: PolicyKind::Soft, now: 1 };
+    let options =
+        MountOptions { core, policy: PolicyKind::Soft, now: 1, ..MountOptions::default() };
     let node = Plain::node(Box::new(device));
     Blocking::mount(node, |disk| ffs::mount(disk, &options)).expect("soft updates need no repair")
 }

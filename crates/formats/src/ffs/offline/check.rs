@@ -18,6 +18,8 @@ pub(in crate::ffs::offline) mod walk;
 pub(crate) use maps::write_group;
 
 use crate::error::FsError;
+use crate::ffs::journal::held::{self, Held, may_hold_groups};
+use crate::ffs::journal::overlay::Overlay;
 use crate::ffs::offline::store::Store;
 use crate::ffs::offline::superblocks::Spare;
 use crate::ffs::offline::superblocks::{Found, load};
@@ -28,7 +30,7 @@ use crate::ffs::ondisk::seal::SealKind;
 use finding::{Collector, Finding, Findings, Outcome};
 use seekless_engine::disk::Disk;
 use seekless_engine::units::SECTOR_BYTES;
-use state::Known;
+use state::{Known, Open};
 
 /// What the phases share.
 pub(crate) struct Examination<'d> {
@@ -55,15 +57,33 @@ pub fn check(disk: &mut dyn Disk) -> Result<Findings, FsError> {
     Ok(examine(disk)?.findings)
 }
 
-/// Checks a file system and keeps what was learnt.
+/// Checks a file system and keeps what was learnt. It is seen as the recovery of its log would
+/// leave it.
 pub(crate) fn examine(disk: &mut dyn Disk) -> Result<Examined, FsError> {
-    let Found { superblock, at, .. } = load(disk)?;
+    let found = load(disk)?;
+    if !may_hold_groups(&found) {
+        return examine_seen(disk, &found, None);
+    }
+    let held = held::read(disk, &found.superblock, true)?;
+    examine_seen(&mut Overlay::new(disk, &held.patches), &found, Some(&held))
+}
+
+fn examine_seen(
+    disk: &mut dyn Disk,
+    found: &Found,
+    held: Option<&Held>,
+) -> Result<Examined, FsError> {
+    let (superblock, at) = (found.superblock.clone(), found.at);
     let geometry = superblock.geometry()?;
-    let known = Known::new(&geometry);
+    let mut known = Known::new(&geometry);
+    known.open = held.map(Open::new);
     let metadata: u64 =
         (0..geometry.groups()).map(|group| geometry.metadata_of(group).len() as u64).sum();
     let store = Store::new(disk, geometry, superblock.sealer());
     let mut run = Examination { store, known, found: Collector::default(), superblocks: 0 };
+    if let Some(Held { damage: Some(damage), lost, .. }) = held {
+        run.found.add(Finding::Log { damage: *damage, lost: *lost });
+    }
     run.superblocks(&superblock, at)?;
     run.inodes()?;
     run.unless_cut(Examination::names)?;
@@ -79,6 +99,7 @@ pub(crate) fn examine(disk: &mut dyn Disk) -> Result<Examined, FsError> {
         directories: known.folders.len() as u64,
         fragments: known.claimed() - metadata,
         superblocks,
+        journal: held.map(Held::report),
     };
     Ok(Examined { superblock, findings, known })
 }

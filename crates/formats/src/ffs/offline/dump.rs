@@ -1,8 +1,11 @@
 //! Text about a file system for people: the superblock, the groups, an inode.
 //!
-//! A dump reads only what it prints. A damaged part is named as damaged.
+//! A dump reads only what it prints, and what the log holds of it. A damaged part is named as
+//! damaged.
 
 use crate::error::FsError;
+use crate::ffs::journal::held::held_by;
+use crate::ffs::journal::overlay::Overlay;
 use crate::ffs::offline::check::read_inode;
 use crate::ffs::offline::store::Store;
 use crate::ffs::offline::superblocks::{Found, load};
@@ -46,6 +49,10 @@ pub fn dump_superblock(disk: &mut dyn Disk) -> Result<String, FsError> {
     );
     line(&mut out, format_args!("state: {state:?}, recovery {recovery:?}, {mounts} mounts"));
     line(&mut out, format_args!("policy: {}", policy.name()));
+    if let Some(range) = superblock.log_range()? {
+        let (first, end, id) = (range.start, range.end, superblock.log.id);
+        line(&mut out, format_args!("log: blocks {first} to {end} of the volume, id {id:032x}"));
+    }
     let Superblock { made, mounted, written, .. } = &superblock;
     line(&mut out, format_args!("times (ns): made {made}, mounted {mounted}, written {written}"));
     Ok(out)
@@ -56,6 +63,13 @@ pub fn dump_superblock(disk: &mut dyn Disk) -> Result<String, FsError> {
 /// # Errors
 /// As for [`dump_superblock`].
 pub fn dump_groups(disk: &mut dyn Disk) -> Result<String, FsError> {
+    match &held_by(disk)? {
+        Some(held) => groups_of(&mut Overlay::new(disk, &held.patches)),
+        None => groups_of(disk),
+    }
+}
+
+fn groups_of(disk: &mut dyn Disk) -> Result<String, FsError> {
     let mut store = opened(disk)?;
     let mut out = String::new();
     for group in 0..store.geometry.groups() {
@@ -87,6 +101,13 @@ pub fn dump_groups(disk: &mut dyn Disk) -> Result<String, FsError> {
 /// # Errors
 /// As for [`dump_superblock`]; a number that no inode has.
 pub fn dump_inode(disk: &mut dyn Disk, ino: u32) -> Result<String, FsError> {
+    match &held_by(disk)? {
+        Some(held) => inode_of(&mut Overlay::new(disk, &held.patches), ino),
+        None => inode_of(disk, ino),
+    }
+}
+
+fn inode_of(disk: &mut dyn Disk, ino: u32) -> Result<String, FsError> {
     let mut store = opened(disk)?;
     let most = store.geometry.inodes();
     if ino >= most {

@@ -5,6 +5,8 @@ use super::check::walk::{Pointer, Visitor, walk};
 use super::store::Store;
 use super::superblocks::load;
 use crate::error::FsError;
+use crate::ffs::journal::held::held_by;
+use crate::ffs::journal::overlay::Overlay;
 use crate::ffs::ondisk::geometry::{Geometry, Place};
 use crate::report::Extent;
 use seekless_engine::disk::Disk;
@@ -12,11 +14,19 @@ use seekless_fs::call::Ino;
 use std::ops::Range;
 
 /// The extents of a file up to its end, holes included; none if its inode or a sector of its
-/// addresses is damaged. An impossible address is a hole, as for a check.
+/// addresses is damaged. The log counts. An impossible address is a hole, as for a check.
 ///
 /// # Errors
 /// Those of [`load`], and errors of the volume.
 pub fn extents(disk: &mut dyn Disk, ino: Ino) -> Result<Option<Vec<Extent>>, FsError> {
+    let held = held_by(disk)?;
+    match &held {
+        Some(held) => extents_of(&mut Overlay::new(disk, &held.patches), ino),
+        None => extents_of(disk, ino),
+    }
+}
+
+fn extents_of(disk: &mut dyn Disk, ino: Ino) -> Result<Option<Vec<Extent>>, FsError> {
     let superblock = load(disk)?.superblock;
     let geometry = superblock.geometry()?;
     let Some(number) = u32::try_from(ino).ok().filter(|&ino| ino < geometry.inodes()) else {

@@ -12,6 +12,7 @@ mod lost;
 mod shared;
 
 use crate::error::FsError;
+use crate::ffs::journal::empty as log;
 use crate::ffs::offline::check::finding::{Finding, Slot};
 use crate::ffs::offline::check::{Examined, examine, read_inode, write_group};
 use crate::ffs::offline::store::Store;
@@ -24,6 +25,7 @@ use crate::ffs::ondisk::geometry::{Fragment, Place};
 use crate::ffs::ondisk::group;
 use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, offset};
 use crate::ffs::ondisk::seal::SealKind;
+use crate::report::Journal;
 use found::Finder;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
@@ -43,14 +45,27 @@ pub struct RepairReport {
     pub lost: Vec<String>,
     /// True if the superblock said that the file system was in use, and says now that it is clean.
     pub marked_clean: bool,
+    /// What the log held, which was applied first.
+    pub journal: Option<Journal>,
 }
 
-/// Repairs a file system. It runs the check itself, once before each round.
+/// Repairs a file system. It applies its log first, and empties it. It runs the check itself, once
+/// before each round.
 ///
 /// # Errors
 /// As for check; [`FsError::ReadOnlyFeatures`]; [`FsError::NotRepaired`] if findings remain, for
 /// lack of free space say.
 pub fn repair(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
+    let journal = log::empty(disk)?;
+    let mut report = repair_all(disk)?;
+    if let Some(Journal { damage: Some(damage), lost, .. }) = &journal {
+        report.lost.insert(0, format!("at most {lost} operations: {damage}"));
+    }
+    report.journal = journal;
+    Ok(report)
+}
+
+fn repair_all(disk: &mut dyn Disk) -> Result<RepairReport, FsError> {
     let mut report = RepairReport::default();
     let mut lost = Vec::new();
     let mut left = 0;
@@ -126,6 +141,8 @@ impl<'d> Repair<'d> {
         use Finding as F;
         match *finding {
             F::Superblock { .. } | F::Copy { .. } => self.copies(finding)?,
+            // The log is empty when the rounds begin.
+            F::Log { .. } => return Ok(false),
             F::Spare { .. } => self.store.complete_spares(&self.superblock)?,
             F::Sector { kind, place, first } => self.sector(kind, place, first)?,
             F::Initialised { group, right, .. } => self.mark(group, right)?,

@@ -3,7 +3,8 @@
 use crate::error::FsError;
 use crate::ffs::ondisk::geometry::{Fragment, Place};
 use crate::ffs::ondisk::seal::SealKind;
-use crate::report::Severity;
+use crate::report::{Journal, Severity};
+use seekless_fs::log::LogError;
 use std::fmt;
 
 /// Findings that one check keeps; it stops there.
@@ -42,6 +43,8 @@ pub enum Bitmap {
 pub enum Finding {
     #[error("the superblock is damaged; the copy at byte {at} is whole")]
     Superblock { at: u64 },
+    #[error("{damage}; at most {lost} operations behind it are lost")]
+    Log { damage: LogError, lost: u64 },
     #[error("the copy of the superblock in block {block} of the volume is damaged")]
     Spare { block: u64 },
     #[error("the copy of the superblock in group {group} is damaged")]
@@ -167,7 +170,7 @@ impl Finding {
     pub fn phase(&self) -> u8 {
         use Finding as F;
         match self {
-            F::Superblock { .. } | F::Spare { .. } | F::Copy { .. } => 0,
+            F::Superblock { .. } | F::Log { .. } | F::Spare { .. } | F::Copy { .. } => 0,
             F::Sector { kind: SealKind::Map, .. }
             | F::BadHeader { .. }
             | F::WrongBits { .. }
@@ -204,6 +207,8 @@ pub struct Findings {
     pub fragments: u64,
     /// Whole copies of the superblock, the first one included.
     pub superblocks: u32,
+    /// What the log holds that is not in place, if there is a log. It was seen in place.
+    pub journal: Option<Journal>,
 }
 
 impl Findings {

@@ -23,6 +23,9 @@ impl Examination<'_> {
             if brief.names > 0 || folder.is_some_and(|folder| folder.parent != 0) {
                 continue;
             }
+            if known.is_left(ino) {
+                continue;
+            }
             let is_empty = folder.map_or(!brief.has_content, |folder| folder.entries == 0);
             self.found.add(match is_empty || brief.links == 0 {
                 true => Finding::Leaked { ino },

@@ -3,9 +3,11 @@
 //! Memory: one bit for each fragment, eight bytes for each initialised inode, and some words for
 //! each directory.
 
-use super::finding::Slot;
+use super::finding::{Bitmap, Slot};
+use crate::ffs::journal::held::{FRAGMENTS, Held};
 use crate::ffs::ondisk::geometry::{Fragment, Geometry, Place};
 use seekless_fs::call::FileKind;
+use seekless_fs::log::Space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -39,6 +41,49 @@ pub(crate) struct Folder {
     pub entries: u32,
 }
 
+/// What the log leaves to the next mount. It is no damage.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// Space that is marked as used and has no owner: what it is, its first number, and the one
+    /// behind its last.
+    spaces: BTreeMap<(bool, u32), u32>,
+    /// Inodes that have no name and are to be freed.
+    orphans: BTreeSet<u32>,
+}
+
+impl Open {
+    /// What a log leaves.
+    pub fn new(held: &Held) -> Open {
+        let space =
+            |&(what, first, count): &Space| ((what == FRAGMENTS, first), first + u32::from(count));
+        Open {
+            spaces: held.intents.iter().map(space).collect(),
+            orphans: held.orphans.iter().copied().collect(),
+        }
+    }
+
+    fn has(&self, are_fragments: bool, number: u32) -> bool {
+        let before = self.spaces.range((are_fragments, 0)..=(are_fragments, number)).next_back();
+        before.is_some_and(|(_, &end)| number < end)
+    }
+
+    /// True if an inode may be in use, or marked as such, and have no name.
+    pub fn has_inode(&self, ino: u32) -> bool {
+        self.orphans.contains(&ino) || self.has(false, ino)
+    }
+
+    /// Those of 64 things from `first` on that may be marked as used: of the fragments, or of the
+    /// inodes.
+    pub fn word(&self, what: Bitmap, first: u32, of: u64) -> u64 {
+        let may_be = |bit: u32| match what {
+            Bitmap::Fragments => self.has(true, first + bit),
+            Bitmap::Inodes => self.has_inode(first + bit),
+        };
+        let bits = (0..64).filter(|bit| of >> bit & 1 == 1);
+        bits.filter(|&bit| may_be(bit)).fold(0, |word, bit| word | 1 << bit)
+    }
+}
+
 /// All that check knows.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -51,6 +96,8 @@ pub(crate) struct Known {
     pub folders: BTreeMap<u32, Folder>,
     /// Addresses that count as 0.
     pub rejected: BTreeSet<Slot>,
+    /// What the log leaves to the next mount, if the file system was left with one.
+    pub open: Option<Open>,
 }
 
 impl Known {
@@ -63,6 +110,7 @@ impl Known {
             claims: vec![0; (geometry.fragments() as usize).div_ceil(64)],
             folders: BTreeMap::new(),
             rejected: BTreeSet::new(),
+            open: None,
         }
     }
 
@@ -102,6 +150,11 @@ impl Known {
             let first = group * self.per_group;
             (first..).zip(briefs).filter(|(_, brief)| brief.kind.is_some())
         })
+    }
+
+    /// True if an inode without a name is left to the next mount.
+    pub fn is_left(&self, ino: u32) -> bool {
+        self.open.as_ref().is_some_and(|open| open.has_inode(ino))
     }
 
     /// True if a file or the metadata of the group has the fragment.

@@ -1,0 +1,96 @@
+//! Recovery: brings the volume up to date with its log, and begins a new epoch.
+//!
+//! Order: sectors in place, flush, groups that carry on open intents and orphans, flush, one
+//! superblock of the log, flush, the other one, flush. Until the first of these superblocks is
+//! there, the log is what it was; all that recovery writes is what it would write again. So
+//! recovery that is cut off anywhere starts over.
+
+use super::held::{Held, read};
+use super::place::write_superblock;
+use crate::error::FsError;
+use crate::ffs::ondisk::format::{LOG_IN_USE, Superblock};
+use seekless_engine::data::Data;
+use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
+use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
+use seekless_fs::log::{Begun, GroupBuilder, Record, Ring, Space};
+
+/// Records that a group carries on, at most: fewer than fit.
+const MOST_CARRIED: usize = 16_000;
+
+/// A file system whose log was applied: what a mount goes on with.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The writer of the log. It has begun an epoch.
+    pub ring: Ring,
+    /// The first block of the log.
+    pub at: BlockNr,
+    /// Space that is marked as used, and that the mount has to free.
+    pub open: Vec<Space>,
+    /// Inodes without a name, which the mount has to free.
+    pub orphans: Vec<u32>,
+    /// Groups that the log held.
+    pub groups: u64,
+    /// Sectors that were not in place.
+    pub sectors: u64,
+    /// One superblock of the log was damaged. Both are written.
+    pub lacks_copy: bool,
+}
+
+/// Applies the log of a file system that is not mounted, and begins a new epoch. All of it is
+/// durable afterwards. The groups of a log that the superblock does not say to be in use are in
+/// place already.
+///
+/// # Errors
+/// [`FsError::LogDamaged`] if groups are lost: then nothing is written. [`FsError::LogFull`]; those
+/// of [`read`]; errors of the volume.
+pub fn recover(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Recovered, FsError> {
+    let held = read(disk, superblock, superblock.incompatible & LOG_IN_USE != 0)?;
+    if let Some(damage) = held.damage {
+        return Err(FsError::LogDamaged(damage));
+    }
+    let parts = disk.takes_parts();
+    let groups = carried(&held);
+    // The place for the groups is found before anything is written.
+    let begun = Ring::begin_with(&held.superblock, held.newest, parts, groups);
+    let begun = begun.map_err(|_| FsError::LogFull)?;
+    let sectors = held.patches.write(disk)?;
+    disk.flush_for(Edge::LogRedone)?;
+    let at = held.range.start;
+    let ring = begin(disk, at, begun)?;
+    let Held { intents: open, orphans, groups, lacks_copy, .. } = held;
+    Ok(Recovered { ring, at, open, orphans, groups, sectors, lacks_copy })
+}
+
+/// Groups that carry on what is open.
+fn carried(held: &Held) -> Vec<GroupBuilder> {
+    let intents =
+        held.intents.iter().map(|&(what, first, count)| Record::Free { what, first, count });
+    let orphans = held.orphans.iter().map(|&inode| Record::Orphan(inode));
+    let open: Vec<Record<'_>> = intents.chain(orphans).collect();
+    let group = |records: &[Record<'_>]| {
+        let mut group = GroupBuilder::new(0, 0, 0);
+        let fits = group.push(Record::Checkpoint(records.len() as u32))
+            && records.iter().all(|&record| group.push(record));
+        assert!(fits, "that many records fit in a group");
+        group
+    };
+    open.chunks(MOST_CARRIED).map(group).collect()
+}
+
+/// Writes what an epoch begins with.
+fn begin(disk: &mut dyn Disk, at: BlockNr, begun: Begun) -> Result<Ring, FsError> {
+    let Begun { ring, carried, superblocks: [first, second] } = begun;
+    for write in &carried {
+        debug_assert!(write.sector.is_multiple_of(BLOCK_SECTORS), "whole blocks");
+        disk.write(at + write.sector / BLOCK_SECTORS, Data::bytes(write.bytes.clone()))?;
+    }
+    if !carried.is_empty() {
+        disk.flush_for(Edge::LogCarried)?;
+    }
+    write_superblock(disk, at, &first)?;
+    disk.flush_for(Edge::LogEpoch)?;
+    write_superblock(disk, at, &second)?;
+    disk.flush_for(Edge::LogBegun)?;
+    Ok(ring)
+}
