@@ -57,6 +57,15 @@ pub enum FsError {
         /// Bytes of the volume.
         found: u64,
     },
+    /// Content and names that share a block must be written apart, and the volume cannot.
+    #[error(
+        "a log and fragments of {fragment} bytes need a volume that writes single sectors; mount \
+         with --policy soft, or make the file system with `seekless mkfs --fragment 4096`"
+    )]
+    NeedsParts {
+        /// Bytes of a fragment.
+        fragment: u32,
+    },
     /// It was not unmounted.
     #[error("the file system was not unmounted; run `seekless fsck --repair` or mount --read-only")]
     NotClean,

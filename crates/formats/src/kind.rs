@@ -59,6 +59,10 @@ pub struct KindDescriptor {
     ///
     /// Errors: no such file system, or errors of the volume.
     pub check: fn(&mut dyn Disk) -> Result<Checked, FsError>,
+    /// Brings in place what a crash has left in a log, as a mount for writing does.
+    ///
+    /// Errors: no such file system, damage of the log, or errors of the volume.
+    pub recover: fn(&mut dyn Disk) -> Result<(), FsError>,
     /// Repairs all that a check finds.
     ///
     /// Errors: as for the check, and findings that remain.

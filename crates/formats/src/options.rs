@@ -3,6 +3,7 @@
 use seekless_fs::call::Timestamp;
 use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::JournalOptions;
 
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,39 +56,15 @@ impl Default for MkfsOptions {
     }
 }
 
-/// When content of files is written, on a file system with a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DataMode {
-    /// Before the group that leads to it: a crash shows no old content of reused space.
-    #[default]
-    Ordered,
-    /// In any order.
-    Writeback,
-}
-
 /// How to mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
     /// Cache and I/O.
     pub core: CoreOptions,
     /// How writes of metadata are ordered.
     pub policy: PolicyKind,
-    /// When content is written. Only policies with a log ask.
-    pub data: DataMode,
-    /// Calls that wait for the log share a write of it. Only policies with a log ask.
-    pub group_commit: bool,
+    /// How the log is written, if the policy keeps one.
+    pub journal: JournalOptions,
     /// The time, for the superblock.
     pub now: Timestamp,
-}
-
-impl Default for MountOptions {
-    fn default() -> MountOptions {
-        MountOptions {
-            core: CoreOptions::default(),
-            policy: PolicyKind::default(),
-            data: DataMode::default(),
-            group_commit: true,
-            now: 0,
-        }
-    }
 }

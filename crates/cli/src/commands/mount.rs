@@ -12,6 +12,7 @@ use seekless_engine::size::Size;
 use seekless_formats::{self as formats, FsError, Kind, MountedFs};
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::JournalOptions;
 use seekless_layouts::shared::NO_PUNCH;
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::files::{self, MountOptions, Volume};
@@ -227,7 +228,12 @@ fn mount(
         },
         ..CoreOptions::default()
     };
-    (kind.mount)(volume, &formats::MountOptions { core, policy, now: wall_clock() })
+    (kind.mount)(volume, &formats::MountOptions {
+        core,
+        policy,
+        journal: JournalOptions::default(),
+        now: wall_clock(),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! FFS as an entry of the registry of formats.
 
 use super::calls::personality::Ffs;
+use super::journal::recover::bring_home;
 use super::offline::check::finding::{Finding, Findings};
 use super::offline::repair::RepairReport;
 use super::offline::superblocks::load;
@@ -22,6 +23,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     advice: |disk| Ok(load(disk)?.superblock.policy.kind().unwrap_or_default()),
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),
     check: |disk| super::check(disk).map(Checked::from),
+    recover: bring_home,
     repair: |disk| super::repair(disk).map(Repaired::from),
     extents: super::offline::extents::extents,
 };

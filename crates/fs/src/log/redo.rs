@@ -77,13 +77,15 @@ impl Redo {
     /// # Errors
     /// [`Malformed`] if a record has values that no program writes.
     pub fn read<'g>(
-        groups: impl ExactSizeIterator<Item = GroupView<'g>>,
+        groups: impl Iterator<Item = GroupView<'g>>,
         mut bytes_of: impl FnMut(Space) -> Vec<Field>,
     ) -> Result<Redo, Malformed> {
         let mut redo = Redo::default();
-        let early = usize::from(planted(PlantedBug::RedoStopsEarly));
-        let most = groups.len() - early.min(groups.len());
-        for group in groups.take(most) {
+        let mut groups = groups.peekable();
+        while let Some(group) = groups.next() {
+            if planted(PlantedBug::RedoStopsEarly) && groups.peek().is_none() {
+                break;
+            }
             for record in group.records()? {
                 redo.add(record, &mut bytes_of);
             }

@@ -218,6 +218,11 @@ impl Disk for Counting<'_> {
         self.disk.flush()
     }
 
+    /// Where the device does not, no log is drawn that would need it.
+    fn takes_parts(&self) -> bool {
+        true
+    }
+
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
         self.disk.next_data(at)
     }
@@ -348,6 +353,10 @@ impl Subject for FileSubject {
         };
         let mut contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
         contract.order = self.device.unwrap_or(contract.order);
+        if self.policy.is_logged() && SHAPES[shape].fragment < BLOCK_BYTES as u32 {
+            // Names and content in one block must be written apart.
+            contract.unit = Unit::Sector;
+        }
         let devices = DeviceKind { contract, headed: false, slow_flushes };
         let log = self.policy.is_logged().then_some(self.policy);
         let world = World::new(Attrs { mode: 0o755, uid: 0 });

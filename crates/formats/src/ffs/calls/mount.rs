@@ -14,7 +14,8 @@
 use crate::error::{FsError, is_damage};
 use crate::ffs::calls::personality::{Ffs, Format};
 use crate::ffs::journal::held::{self, may_hold_groups};
-use crate::ffs::journal::recover::{Recovered, recover};
+use crate::ffs::calls::piece::Piece;
+use crate::ffs::journal::recover::recover;
 use crate::ffs::offline::superblocks;
 use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{
@@ -28,10 +29,14 @@ use crate::options::MountOptions;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
+use seekless_engine::units::BLOCK_BYTES;
 use seekless_fs::core::Core;
 use seekless_fs::core::page::Shape;
 use seekless_fs::core::tx::CoreTx;
 use seekless_fs::mounted::Mounted;
+use seekless_fs::call::Ino;
+use seekless_fs::log::Space;
+use seekless_fs::policy::journal::{Journal, OpenLog};
 use seekless_fs::policy::{Policy, PolicyKind};
 use seekless_fs::tx::Stop;
 use std::sync::Arc;
@@ -51,8 +56,13 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     check_writable(&found, options.policy)?;
     let Found { mut superblock, counter, .. } = found;
     let logged = options.policy.is_logged();
-    let recovered = if logged { Some(recover(disk, &superblock)?) } else { None };
-    let (mut core, mut volume) = parts(disk, &superblock, policy_of(options, recovered), options)?;
+    if logged && (superblock.sizes.fragment_bytes as usize) < BLOCK_BYTES && !disk.takes_parts() {
+        return Err(FsError::NeedsParts { fragment: superblock.sizes.fragment_bytes });
+    }
+    let log = if logged { Some(recover(disk, &superblock)?.into()) } else { None };
+    let open = log.as_ref().map(open_of).unwrap_or_default();
+    let policy = policy_of(options, log);
+    let (mut core, mut volume) = parts(disk, &superblock, policy, options)?;
     // A log leaves nothing behind that is not in it.
     let leaks = superblock.state == State::InUse && !logged;
     if leaks {
@@ -67,6 +77,9 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
             step(&mut core, &mut volume, disk, raise)?;
         }
     }
+    for &space in &open.0 {
+        owe(&mut volume, space);
+    }
     let counter = counter.wrapping_add(1);
     superblock.compatible |= SPARE_COPIES;
     superblocks::complete(disk, &superblock)?;
@@ -76,7 +89,23 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
         let reclaim = Reclaim::new(&volume.geometry);
         volume.reclaim = Some(Box::new(reclaim));
     }
-    Ok(Mounted::new(core, Format::new(volume, superblock, counter, leaks)))
+    let mut mounted = Mounted::new(core, Format::new(volume, superblock, counter, leaks));
+    mounted.delete_orphans(open.1.into_iter().map(Ino::from));
+    Ok(mounted)
+}
+
+/// What a recovery has left to be freed: space, and inodes without a name.
+fn open_of(log: &OpenLog) -> (Vec<Space>, Vec<u32>) {
+    (log.intents.clone(), log.orphans.clone())
+}
+
+/// Space that the policy hands back later is free for users already.
+fn owe(volume: &mut Volume, (what, first, count): Space) {
+    volume.change_owed(|owed| match Piece::of_space((what, first, count)) {
+        Piece::Fragments { count, .. } => owed.fragments += u64::from(count),
+        _ => owed.inodes += 1,
+    });
+    volume.commit();
 }
 
 /// Mounts without a write: what the log holds is seen through an overlay. A log that cannot be used
@@ -98,7 +127,8 @@ fn mount_to_read(
         }
         Err(error) => Some(error.to_string()),
     };
-    let policy = options.policy.policy();
+    // Nothing is written, so nothing is ordered.
+    let policy = PolicyKind::Async.policy();
     let (mut core, mut volume) = parts(disk, &superblock, policy, options)?;
     let leaks = superblock.state == State::InUse && (!has_log || damage.is_some());
     if leaks {
@@ -133,8 +163,11 @@ fn parts(
 }
 
 /// The policy of a mount that writes.
-fn policy_of(options: &MountOptions, _recovered: Option<Recovered>) -> Box<dyn Policy> {
-    options.policy.policy()
+fn policy_of(options: &MountOptions, log: Option<OpenLog>) -> Box<dyn Policy> {
+    match log {
+        Some(log) => Box::new(Journal::new(options.policy, options.journal, log)),
+        None => options.policy.policy(),
+    }
 }
 
 fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {

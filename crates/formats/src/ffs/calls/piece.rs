@@ -1,5 +1,6 @@
 //! What FFS puts off until bytes are on the disk, and how a policy carries it.
 
+use seekless_fs::log::Space;
 use seekless_fs::tx::Deferred;
 
 /// A piece of space.
@@ -75,6 +76,13 @@ impl From<Deferred> for Piece {
             [6, dir, 0, 0] => Piece::Arrival { dir },
             other => unreachable!("a policy gives back what it was given, not {other:?}"),
         }
+    }
+}
+
+impl Piece {
+    /// The piece of a record of a log.
+    pub fn of_space((what, first, count): Space) -> Piece {
+        Deferred([u32::from(what), first, u32::from(count), 0]).into()
     }
 }
 

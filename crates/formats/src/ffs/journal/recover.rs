@@ -5,15 +5,17 @@
 //! there, the log is what it was; all that recovery writes is what it would write again. So
 //! recovery that is cut off anywhere starts over.
 
-use super::held::{Held, read};
+use super::held::{Held, may_hold_groups, read};
 use super::place::write_superblock;
 use crate::error::FsError;
+use crate::ffs::offline::superblocks::load;
 use crate::ffs::ondisk::format::{LOG_IN_USE, Superblock};
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
 use seekless_fs::log::{Begun, GroupBuilder, Record, Ring, Space};
+use seekless_fs::policy::journal::OpenLog;
 
 /// Records that a group carries on, at most: fewer than fit.
 const MOST_CARRIED: usize = 16_000;
@@ -35,6 +37,25 @@ pub struct Recovered {
     pub sectors: u64,
     /// One superblock of the log was damaged. Both are written.
     pub lacks_copy: bool,
+}
+
+impl From<Recovered> for OpenLog {
+    fn from(recovered: Recovered) -> OpenLog {
+        let Recovered { ring, at, open: intents, orphans, .. } = recovered;
+        OpenLog { ring, at, intents, orphans }
+    }
+}
+
+/// Brings in place what the log holds. Without a log that may hold something it does nothing.
+///
+/// # Errors
+/// Those of [`recover`] and of [`load`].
+pub fn bring_home(disk: &mut dyn Disk) -> Result<(), FsError> {
+    let found = load(disk)?;
+    match may_hold_groups(&found) {
+        true => recover(disk, &found.superblock).map(|_| ()),
+        false => Ok(()),
+    }
 }
 
 /// Applies the log of a file system that is not mounted, and begins a new epoch. All of it is

@@ -116,6 +116,7 @@ const fn barrier(operation: Operation, attributes: bool) -> Row {
 pub const STANDARD: Contract = Contract {
     policy: "standard",
     repairs: true,
+    one_point: false,
     rows: [
         open(Operation::Create),
         open(Operation::Mkdir),
