@@ -23,6 +23,8 @@ pub struct DeviceKind {
     pub headed: bool,
     /// Their flushes take long.
     pub slow_flushes: bool,
+    /// Forced writes are durable when they complete; else they are writes like others.
+    pub keeps_forced: bool,
 }
 
 impl DeviceKind {

@@ -118,6 +118,8 @@ struct DeviceKindAsData {
     contract: Contract,
     headed: bool,
     slow_flushes: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keeps_forced: bool,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -4,8 +4,9 @@
 //! [`crate::enumerate`] to say. A write is pending from its submission until a flush covers it, or
 //! until it completes if the contract keeps completed writes. On demand its requests fail.
 //!
-//! A forced write (FUA) is pending like any other, as on a device that ignores the flag: what is
-//! proved here flushes after a write that it forces.
+//! A forced write (FUA) is pending like any other, as on a device that ignores the flag: a layout
+//! flushes after a write that it forces. A file system has a volume below that keeps forced writes:
+//! [`VolatileRam::keeping_forced_writes`].
 
 use crate::contract::{Contract, Order};
 use crate::fate::Fate;
@@ -19,6 +20,7 @@ use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::io::{Done, Io, IoError, Labels, Op};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, MICROS, MILLIS, Time};
+use std::ops::Range;
 
 #[derive(Clone, Debug)]
 struct Running {
@@ -57,6 +59,8 @@ pub struct VolatileRam {
     /// What reads see: all completed writes.
     current: Cells,
     contract: Contract,
+    /// Forced writes are durable when they complete.
+    keeps_forced: bool,
     latency: Latency,
     rng: Rng,
     running: Vec<Running>,
@@ -94,6 +98,7 @@ impl VolatileRam {
             print: 0,
             faults: Injector::default(),
             contract,
+            keeps_forced: false,
             latency,
             rng,
             running: Vec::new(),
@@ -101,6 +106,14 @@ impl VolatileRam {
             next_number: 1,
             events: 0,
         }
+    }
+
+    /// The same device, on which forced writes are durable when they complete, and say nothing of
+    /// others but what the contract says.
+    #[must_use]
+    pub fn keeping_forced_writes(mut self) -> VolatileRam {
+        self.keeps_forced = true;
+        self
     }
 
     /// The same device after these writes, which it has completed and not flushed.
@@ -224,7 +237,7 @@ impl VolatileRam {
         let Running { number, io, .. } = one;
         let outcome = match io.op {
             Op::Read => self.read(io.at, io.count),
-            Op::Write | Op::Trim => self.finish_write(number),
+            Op::Write | Op::Trim => self.finish_write(number, io.fua && self.keeps_forced),
             Op::Flush => self.finish_flush(number),
         };
         Done::new(io.tag, outcome)
@@ -236,7 +249,7 @@ impl VolatileRam {
         Ok(self.faults.spoil(0, at, data))
     }
 
-    fn finish_write(&mut self, number: u64) -> Result<Data, IoError> {
+    fn finish_write(&mut self, number: u64, is_forced: bool) -> Result<Data, IoError> {
         let mut one = self.pending.remove(number).expect("a write is pending until it is durable");
         let answer = self.faults.write(one.write.at, one.write.blocks());
         match &answer {
@@ -246,11 +259,28 @@ impl VolatileRam {
         }
         one.write.write_to(&mut self.current)?;
         if self.volatile() {
+            let (from, to) = (one.write.at, one.write.at + u64::from(one.write.blocks()));
             self.pending.complete(one, self.next_number);
+            if is_forced && answer.is_none() {
+                self.keep_forced(from..to)?;
+            }
         } else {
             self.make_durable(&one)?;
         }
         answer.unwrap_or_else(|| Ok(Data::none()))
+    }
+
+    /// A forced write of these blocks has completed: it is durable, and with it what it has
+    /// overwritten. Where a prefix survives, so is all that has completed before.
+    fn keep_forced(&mut self, blocks: Range<BlockNr>) -> Result<(), IoError> {
+        let all = self.contract.order == Order::Prefix;
+        let overlaps = |write: &BlockWrite| {
+            write.at < blocks.end && blocks.start < write.at + u64::from(write.blocks())
+        };
+        for one in self.pending.flush(self.next_number, |write| all || overlaps(write)) {
+            self.make_durable(&one)?;
+        }
+        Ok(())
     }
 
     /// Of a write that fails some blocks may have got through.

@@ -480,6 +480,11 @@ impl Volume {
         self.stale.first().copied()
     }
 
+    /// The header of a group is behind its maps.
+    pub fn is_behind(&mut self, group: u32) {
+        self.stale.insert(group);
+    }
+
     /// The header of this group was stored.
     pub fn stored(&mut self, group: u32) {
         self.stale.remove(&group);

@@ -231,7 +231,8 @@ impl Subject for BlockSubject {
         let headed = workload.headed.unwrap_or(headed) && !self.is_array();
         let order = if volatile { Order::Unordered } else { Order::KeepsCompleted };
         let contract = Contract { order, unit: Unit::Sector };
-        let devices = DeviceKind { contract, headed, slow_flushes: workload.slow_flushes };
+        let slow_flushes = workload.slow_flushes;
+        let devices = DeviceKind { contract, headed, slow_flushes, keeps_forced: false };
         let Made { media, blocks, whole_blocks } = create(self, workload.size, headed, rng);
         let script: Vec<Operation<_>> = workload.script(self, blocks, rng);
         let history = History::new(self.promises(), blocks, !volatile);

@@ -141,7 +141,8 @@ impl FileOracle {
                 let row = Operation::of(&waiting.request, &effects);
                 if let Some(row) = row.filter(|&row| self.rules.contract().is_durable(row)) {
                     self.settle_effects(&effects, row);
-                    if self.rules.contract().one_point {
+                    // What changes nothing makes nothing durable.
+                    if self.rules.contract().one_point && !effects.is_empty() {
                         let (upto, bonds) = (self.world.heard, self.world.bonds_of_all());
                         self.world.settle_metadata(upto, bonds);
                     }

@@ -357,7 +357,7 @@ impl Subject for FileSubject {
             // Names and content in one block must be written apart.
             contract.unit = Unit::Sector;
         }
-        let devices = DeviceKind { contract, headed: false, slow_flushes };
+        let devices = DeviceKind { contract, headed: false, slow_flushes, keeps_forced: true };
         let log = self.policy.is_logged().then_some(self.policy);
         let world = World::new(Attrs { mode: 0o755, uid: 0 });
         let oracle = FileOracle::new(self.rules, world, may_fill);

@@ -92,7 +92,7 @@ pub(super) fn power_on<S: Subject>(
     seed: u64,
 ) -> (VolumeOf<S>, Shared<Machine>, BTreeSet<usize>) {
     let mut rng = Rng::stream(seed, "life");
-    let DeviceKind { contract, headed, slow_flushes } = kind;
+    let DeviceKind { contract, headed, slow_flushes, keeps_forced } = kind;
     let arm = |medium: &Cells| headed.then(|| SmallArm::new(cells(medium), rng.chance(0.5)));
     let arms: Vec<Option<SmallArm>> = media.iter().map(arm).collect();
     let chosen = subject.mount_options(seed, &mut rng);
@@ -122,7 +122,8 @@ pub(super) fn power_on<S: Subject>(
             _ => Latency::Random,
         };
         let stream = Rng::stream(rng.next(), "device");
-        VolatileRam::with_contract(flushed, contract, latency, stream).after(unflushed)
+        let ram = VolatileRam::with_contract(flushed, contract, latency, stream).after(unflushed);
+        if keeps_forced { ram.keeping_forced_writes() } else { ram }
     };
     let rams = left.into_iter().map(ram).collect();
     let (machine, probes) = Machine::new(rams, arms);

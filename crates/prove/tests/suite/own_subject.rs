@@ -226,7 +226,12 @@ impl Subject for Pair {
             script.push(Operation::Pass(rng.below(4) as u32));
         }
         script.push(Operation::End(rng.chance(0.5)));
-        let devices = DeviceKind { contract: self.contract, headed: false, slow_flushes: false };
+        let devices = DeviceKind {
+            contract: self.contract,
+            headed: false,
+            slow_flushes: false,
+            keeps_forced: false,
+        };
         let media = vec![Cells::new(8)];
         Case { workload: "sets", media, devices, script, oracle: PairOracle::default() }
     }

@@ -148,10 +148,13 @@ fn one_block(
     }
     tx.set(place.block, start, data);
     tx.belongs(place.block, ino);
-    if !is_new && step.until > inode.size && tx.guards() {
+    if !is_new && step.until > inode.size {
         // The size covers nothing that was not written.
         let field = Field::new(place.block, start, data.len());
-        vol.need(ino, Need { field, why: Why::Data });
+        tx.content(field, false);
+        if tx.guards() {
+            vol.need(ino, Need { field, why: Why::Data });
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::ffs::ondisk::format::SECTOR_BITS;
 use crate::ffs::ondisk::geometry::Geometry;
-use crate::ffs::ondisk::group::{Counters, GroupHeader};
+use crate::ffs::ondisk::group::{Counters, GroupHeader, offset};
 use crate::ffs::space::alloc::bits::{Bits, free_runs, ones};
 use crate::ffs::volume::{Group, Volume};
 use seekless_engine::units::SECTOR_BYTES;
@@ -51,6 +51,35 @@ pub fn load(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> {
         None::<()>
     })?;
     vol.set_group(group, summary);
+    if tx.is_logged() && header.counters != counters_of(&summary) {
+        // The log has the maps, and counters are stored late.
+        vol.is_behind(group);
+    }
+    Ok(())
+}
+
+fn counters_of(summary: &Group) -> Counters {
+    Counters {
+        directories: summary.directories,
+        free_blocks: summary.free_blocks,
+        free_fragments: summary.free_fragments,
+        free_inodes: summary.free_inodes,
+    }
+}
+
+/// The number of directories of a group has changed. It cannot be counted from the maps, so a log
+/// has it with the operation.
+///
+/// # Errors
+/// Those of [`Tx::page`].
+pub fn note_directories(tx: &mut dyn Tx, vol: &Volume, group: u32) -> Result<(), Stop> {
+    if !tx.is_logged() {
+        return Ok(());
+    }
+    let place = vol.geometry.header_of(group);
+    tx.page(place.block, PageKind::Bitmap)?;
+    let directories = vol.group(group).directories.to_le_bytes();
+    tx.set(place.block, place.at + offset::DIRECTORIES, &directories);
     Ok(())
 }
 
@@ -79,12 +108,7 @@ pub fn store(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> 
         block_rotor: summary.block_rotor,
         fragment_rotor: summary.fragment_rotor,
         inode_rotor: summary.inode_rotor,
-        counters: Counters {
-            directories: summary.directories,
-            free_blocks: summary.free_blocks,
-            free_fragments: summary.free_fragments,
-            free_inodes: summary.free_inodes,
-        },
+        counters: counters_of(&summary),
         initialised: summary.initialised,
     };
     let mut content = [0; SECTOR_CONTENT];

@@ -48,6 +48,9 @@ pub fn allocate(
             g.directories += directory;
             g.recounted += if index < g.recounted_to { directory } else { 0 };
         });
+        if kind == FileKind::Directory {
+            group::note_directories(tx, vol, group)?;
+        }
         let old = inodes::raw(tx, vol, ino)?;
         if !old.is_free() {
             tx.contradicts(vol.geometry.inode_bit(ino).block);
@@ -208,5 +211,5 @@ fn mark_free(tx: &mut dyn Tx, vol: &mut Volume, ino: u32, directory: bool) -> Re
         g.recounted -= u32::from(counted && g.recounted > 0);
         g.inode_rotor = g.inode_rotor.min(index);
     });
-    Ok(())
+    if directory { group::note_directories(tx, vol, group) } else { Ok(()) }
 }
