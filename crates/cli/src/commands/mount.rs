@@ -228,12 +228,15 @@ fn mount(
         },
         ..CoreOptions::default()
     };
-    (kind.mount)(volume, &formats::MountOptions {
-        core,
-        policy,
-        journal: JournalOptions::default(),
-        now: wall_clock(),
-    })
+    (kind.mount)(
+        volume,
+        &formats::MountOptions {
+            core,
+            policy,
+            journal: JournalOptions::default(),
+            now: wall_clock(),
+        },
+    )
 }
 
 #[cfg(test)]

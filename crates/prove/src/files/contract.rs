@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn every_policy_has_rules_and_every_operation_a_row() {
         for policy in PolicyKind::ALL {
-            let rules = Rules::of(policy, DataMode::Ordered).expect("the prover knows every policy");
+            let rules =
+                Rules::of(policy, DataMode::Ordered).expect("the prover knows every policy");
             let contract = rules.contract();
             for operation in Operation::ALL {
                 assert_eq!(contract.row(operation).operation, operation, "{policy:?}");

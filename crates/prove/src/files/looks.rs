@@ -103,9 +103,8 @@ fn repaired(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
 
 /// What the log of an image holds is brought in place.
 fn replayed(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
-    let failed = |error| {
-        Rule::Repairable.wrong(Sort::Dead, format!("the log cannot be recovered: {error}"))
-    };
+    let failed =
+        |error| Rule::Repairable.wrong(Sort::Dead, format!("the log cannot be recovered: {error}"));
     (kind.recover)(disk).map_err(failed)
 }
 

@@ -147,14 +147,16 @@ fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
             id: 7,
             policy: log.unwrap_or_default(),
             journal: log.map(|_| LOG),
+            journal_blocks: log
+                .filter(|policy| policy.has_own_log_volume())
+                .map(|_| LOG / BLOCK_BYTES as u64),
             ..MkfsOptions::default()
         };
         (kind.mkfs)(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
         cells
     };
-    let none = || {
-        Kind::all().map(|kind| (kind, [const { [const { OnceLock::new() }; SHAPES.len()] }; 3]))
-    };
+    let none =
+        || Kind::all().map(|kind| (kind, [const { [const { OnceLock::new() }; SHAPES.len()] }; 3]));
     let none = || none().collect();
     let mut images = IMAGES.get_or_init(none).iter();
     let (_, of_kind) = images.find(|(one, _)| *one == kind).expect("all formats are there");
@@ -353,6 +355,10 @@ impl Subject for FileSubject {
         };
         let mut contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
         contract.order = self.device.unwrap_or(contract.order);
+        if self.policy.has_own_log_volume() {
+            // Two devices keep no order between them; nor do the two ranges of such a device.
+            contract.order = Order::Unordered;
+        }
         if self.policy.is_logged() && SHAPES[shape].fragment < BLOCK_BYTES as u32 {
             // Names and content in one block must be written apart.
             contract.unit = Unit::Sector;

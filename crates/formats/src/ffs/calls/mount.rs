@@ -13,8 +13,8 @@
 
 use crate::error::{FsError, is_damage};
 use crate::ffs::calls::personality::{Ffs, Format};
-use crate::ffs::journal::held::{self, may_hold_groups};
 use crate::ffs::calls::piece::Piece;
+use crate::ffs::journal::held::{self, may_hold_groups};
 use crate::ffs::journal::recover::recover;
 use crate::ffs::offline::superblocks;
 use crate::ffs::offline::superblocks::{Found, load};
@@ -30,12 +30,12 @@ use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
 use seekless_engine::units::BLOCK_BYTES;
+use seekless_fs::call::Ino;
 use seekless_fs::core::Core;
 use seekless_fs::core::page::Shape;
 use seekless_fs::core::tx::CoreTx;
-use seekless_fs::mounted::Mounted;
-use seekless_fs::call::Ino;
 use seekless_fs::log::Space;
+use seekless_fs::mounted::Mounted;
 use seekless_fs::policy::journal::{Journal, OpenLog};
 use seekless_fs::policy::{Policy, PolicyKind};
 use seekless_fs::tx::Stop;

@@ -388,6 +388,7 @@ fn exchange(
             set_parent(tx, vol, moved, parent, name)?;
         }
         touch(tx, vol, moved.found.ino)?;
+        tx.writes_at_once(name);
     }
     if other {
         change_links(tx, vol, names.dir, -comes)?;

@@ -89,7 +89,8 @@ impl Judge<'_> {
             match &found.body {
                 Body::File(_) => {
                     let size = found.size;
-                    let on_the_way = |&from: &u64, &to: &u64| (from.min(to)..=from.max(to)).contains(&size);
+                    let on_the_way =
+                        |&from: &u64, &to: &u64| (from.min(to)..=from.max(to)).contains(&size);
                     values.push((
                         format!("the size of {path}"),
                         spans(&record.size, |one| *one == size, on_the_way),
