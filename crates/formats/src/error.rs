@@ -88,8 +88,8 @@ pub enum FsError {
     },
     /// The log lies on another volume, which is missing or too short.
     #[error(
-        "the log of the file system lies on another volume and has {needed} bytes, of which {found} \
-         are there; name that volume with --journal"
+        "the log of the file system lies on another volume and has {needed} bytes, of which \
+         {found} are there; name that volume with --journal"
     )]
     LogMissing {
         /// Bytes of the log.
@@ -114,8 +114,8 @@ pub enum FsError {
     LogFull,
     /// The file system has no log of the kind that the policy needs.
     #[error(
-        "the file system has no log {}, so --policy {} is refused; `seekless mkfs --policy {}` makes \
-         one",
+        "the file system has no log {}, so --policy {} is refused; `seekless mkfs --policy {}` \
+         makes one",
         if .0.has_own_log_volume() { "on another volume" } else { "at the end of the volume" },
         .0.name(),
         .0.name()

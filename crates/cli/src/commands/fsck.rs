@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{VolumeArgs, blame, blame_device, names};
 use crate::volume::json_names;
-use seekless_formats::{Checked as Findings, Finding, FsError, Kind, Repaired};
+use seekless_formats::{Checked as Findings, Finding, FsError, Journal, Kind, Repaired};
 use seekless_serve::files::Volume;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -89,6 +89,19 @@ fn check_volume(args: &Args, volume: &mut Volume) -> Result<Checked, FsError> {
     Ok(Checked { before, repair })
 }
 
+/// What the log holds, as JSON.
+fn journal(journal: &Journal) -> Value {
+    let Journal { groups, sectors, intents, orphans, damage, lost } = journal;
+    json!({
+        "groups": groups,
+        "sectors": sectors,
+        "intents": intents,
+        "orphans": orphans,
+        "damage": damage,
+        "lost": lost,
+    })
+}
+
 impl Checked {
     fn status(&self) -> u8 {
         match &self.repair {
@@ -113,6 +126,9 @@ impl Checked {
         }
         if self.before.cut && self.repair.is_none() {
             writeln!(out, "there are more findings than are listed")?;
+        }
+        if let Some(journal) = &self.before.journal {
+            writeln!(out, "{journal}")?;
         }
         if !self.before.unmounted {
             writeln!(out, "the file system was not unmounted")?;
@@ -148,6 +164,7 @@ impl Checked {
             "unmounted": self.before.unmounted,
             "repaired": self.repair.is_some(),
             "lost": lost.collect::<Vec<_>>(),
+            "journal": self.before.journal.as_ref().map(journal),
             "findings": findings.iter().map(finding).collect::<Vec<_>>(),
             "more": self.before.cut && self.repair.is_none(),
             "inodes": self.before.inodes,

@@ -36,6 +36,9 @@ pub struct Args {
     /// How `mount` orders writes of metadata unless it is told otherwise.
     #[arg(long, value_name = "POLICY", default_value = "async", value_parser = policies())]
     policy: PolicyKind,
+    /// Size of the log of the file system, at the end of the volume.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, hide = true)]
+    journal_size: Option<u64>,
     /// Bytes of a block: 4k or 8k.
     #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
     block: u64,
@@ -112,6 +115,7 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         gid: rustix::process::getgid().as_raw(),
         now: wall_clock(),
         policy: args.policy,
+        journal: args.journal_size,
         ..MkfsOptions::default()
     })
 }

@@ -7,12 +7,13 @@ use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::mount_options::KERNEL;
 use crate::spec;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use seekless_engine::layout::LayoutError;
 use seekless_engine::size::Size;
 use seekless_formats::{self as formats, FsError, Kind, MountedFs};
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
-use seekless_fs::policy::journal::JournalOptions;
+use seekless_fs::policy::journal::{DataMode, JournalOptions};
 use seekless_layouts::shared::NO_PUNCH;
 use seekless_serve::crash::plan::Fault;
 use seekless_serve::files::{self, MountOptions, Volume};
@@ -65,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     read_only: bool,
     /// Mount what is certain of a damaged volume, read-only; reading anything else is EIO.
-    #[arg(long, conflicts_with_all = ["log", "trust_completions", "writeback"])]
+    #[arg(long, conflicts_with_all = ["log", "trust_completions", "kernel_cache"])]
     salvage: bool,
     /// Where the newest content is not certain, read the newest that is found.
     #[arg(long, requires = "salvage")]
@@ -78,8 +79,17 @@ pub struct Args {
     no_punch: bool,
     /// Let the kernel keep what programs write and hand it on later: faster, but `close` no longer
     /// reports errors of writes, and figures measure the kernel.
-    #[arg(long, conflicts_with = "read_only")]
-    writeback: bool,
+    #[arg(long, alias = "writeback", conflicts_with = "read_only")]
+    kernel_cache: bool,
+    /// On a file system with a log: write content of files before the metadata that leads to it
+    /// (ordered), or at any time (writeback): then a crash may show old content of reused space.
+    #[arg(long, value_name = "MODE", default_value = "ordered", hide = true)]
+    #[arg(value_parser = data_modes(), conflicts_with = "read_only")]
+    data: DataMode,
+    /// On a file system with a log: let calls that wait for it share a write of it.
+    #[arg(long, value_name = "on|off", default_value = "on", hide = true)]
+    #[arg(value_parser = on_or_off(), conflicts_with = "read_only")]
+    group_commit: bool,
     /// Faults to inject below the layout, as for `serve`.
     #[arg(long, value_name = "FAULTS", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["disk", "direct", "log"])]
@@ -91,12 +101,12 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
     /// Options as in fstab: `ro`, options of every mount such as `noatime` and `noexec`, and the
-    /// options of this command without their hyphens (`policy=soft`, `cache=256M`, `writeback`).
+    /// options of this command without their hyphens (`policy=soft`, `cache=256M`, `kernel-cache`).
     // They are rewritten before the command line is parsed.
     #[arg(short = 'o', long = "options", value_name = "OPTIONS")]
     _options: Option<String>,
     /// An option of the kernel.
-    #[arg(long, hide = true, value_parser = clap::builder::PossibleValuesParser::new(KERNEL))]
+    #[arg(long, hide = true, value_parser = PossibleValuesParser::new(KERNEL))]
     kernel_option: Vec<String>,
     #[command(flatten)]
     log_flags: LogFlags,
@@ -162,7 +172,7 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         point: absolute(point),
         images: images.to_vec(),
         read_only: args.is_read_only(),
-        writeback: args.writeback,
+        writeback: args.kernel_cache,
         kernel: args.kernel_option.clone(),
         policy: fs.policy().name().to_owned(),
     };
@@ -180,6 +190,18 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         said = ready.say(out, &line);
     })?;
     Ok(said?)
+}
+
+/// When content is written, by name.
+fn data_modes() -> impl TypedValueParser<Value = DataMode> {
+    PossibleValuesParser::new(["ordered", "writeback"]).map(|name| match name.as_str() {
+        "writeback" => DataMode::Writeback,
+        _ => DataMode::Ordered,
+    })
+}
+
+fn on_or_off() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
 }
 
 /// The policy of the mount.
@@ -228,15 +250,9 @@ fn mount(
         },
         ..CoreOptions::default()
     };
-    (kind.mount)(
-        volume,
-        &formats::MountOptions {
-            core,
-            policy,
-            journal: JournalOptions::default(),
-            now: wall_clock(),
-        },
-    )
+    let journal = JournalOptions { data: args.data, group_commit: args.group_commit };
+    let options = formats::MountOptions { core, policy, journal, now: wall_clock() };
+    (kind.mount)(volume, &options)
 }
 
 #[cfg(test)]

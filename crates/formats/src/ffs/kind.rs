@@ -103,10 +103,16 @@ fn boxed(list: Vec<Finding>) -> Vec<Box<dyn report::Finding>> {
 
 impl From<Findings> for Checked {
     fn from(findings: Findings) -> Checked {
-        let Findings { list, cut, unmounted, inodes, directories, fragments, superblocks, journal } =
-            findings;
-        let list = boxed(list);
-        Checked { list, cut, unmounted, inodes, directories, fragments, superblocks, journal }
+        Checked {
+            list: boxed(findings.list),
+            cut: findings.cut,
+            unmounted: findings.unmounted,
+            inodes: findings.inodes,
+            directories: findings.directories,
+            fragments: findings.fragments,
+            superblocks: findings.superblocks,
+            journal: findings.journal,
+        }
     }
 }
 

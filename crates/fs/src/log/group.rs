@@ -275,7 +275,9 @@ impl<'a> GroupView<'a> {
     /// [`Malformed`] if one has values that no program writes, or their number is wrong.
     pub fn records(&self) -> Result<Vec<Record<'a>>, Malformed> {
         let mut rest = &self.0[HEAD..];
-        let mut records = Vec::new();
+        // A record takes at least its head, whatever the count says.
+        let count = usize::from(u16_at(self.0, RECORDS)).min(rest.len() / RECORD_HEAD);
+        let mut records = Vec::with_capacity(count);
         while !rest.is_empty() {
             let (record, length) = decode(rest).ok_or(Malformed)?;
             records.push(record);

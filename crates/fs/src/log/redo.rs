@@ -24,24 +24,39 @@ pub struct SectorRedo {
     pub seal: u8,
     /// It does not depend on what the disk holds.
     is_fresh: bool,
-    content: Box<[u8; SECTOR_CONTENT]>,
+    // A log names very many sectors: small entries keep the map of them in the caches.
+    bytes: Box<Known>,
+}
+
+/// Content of a sector.
+#[derive(Clone, Debug)]
+struct Known {
+    content: [u8; SECTOR_CONTENT],
     /// Bytes of the content that the log has, a bit each.
-    known: [u64; SECTOR_CONTENT.div_ceil(64)],
+    mask: [u64; SECTOR_CONTENT.div_ceil(64)],
 }
 
 impl SectorRedo {
     fn new(seal: u8, is_fresh: bool) -> SectorRedo {
-        let content = Box::new([0; SECTOR_CONTENT]);
-        SectorRedo { seal, is_fresh, content, known: [0; SECTOR_CONTENT.div_ceil(64)] }
+        let known = Known { content: [0; _], mask: [0; _] };
+        SectorRedo { seal, is_fresh, bytes: Box::new(known) }
     }
 
     fn set(&mut self, at: usize, bytes: &[u8]) {
-        put(&mut self.content[..], at, bytes);
-        (at..at + bytes.len()).for_each(|index| self.known[index / 64] |= 1 << (index % 64));
+        let Known { content, mask } = &mut *self.bytes;
+        put(content, at, bytes);
+        let end = at + bytes.len();
+        for (word, first) in mask.iter_mut().zip((0..).step_by(64)).skip(at / 64) {
+            if first >= end {
+                break;
+            }
+            let (from, to) = (at.max(first) - first, end.min(first + 64) - first);
+            *word |= u64::MAX >> (64 - (to - from)) << from;
+        }
     }
 
     fn knows(&self, index: usize) -> bool {
-        self.known[index / 64] & 1 << (index % 64) != 0
+        self.bytes.mask[index / 64] & 1 << (index % 64) != 0
     }
 
     /// True if the sector on the disk must be whole.
@@ -55,7 +70,7 @@ impl SectorRedo {
         debug_assert_eq!(sector.len(), SECTOR_BYTES, "a whole sector");
         for (index, byte) in sector[..SECTOR_CONTENT].iter_mut().enumerate() {
             if self.is_fresh || self.knows(index) {
-                *byte = self.content[index];
+                *byte = self.bytes.content[index];
             }
         }
     }
@@ -336,6 +351,20 @@ mod tests {
         let redo = read(&[carried]);
         assert_eq!(redo.intents().collect::<Vec<_>>(), [(1, 2, 1)]);
         assert_eq!(redo.orphans().collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn bytes_are_known_from_the_first_to_the_last() {
+        for at in 0..SECTOR_CONTENT {
+            for length in [1, 7, 63, 64, 65, 130, SECTOR_CONTENT - at] {
+                let end = (at + length).min(SECTOR_CONTENT);
+                let mut sector = SectorRedo::new(3, false);
+                sector.set(at, &vec![1; end - at]);
+                for index in 0..SECTOR_CONTENT {
+                    assert_eq!(sector.knows(index), (at..end).contains(&index), "{at} {end}");
+                }
+            }
+        }
     }
 
     #[test]

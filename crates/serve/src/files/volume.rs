@@ -305,6 +305,10 @@ impl Disk for Volume {
         Ok(())
     }
 
+    fn takes_parts(&self) -> bool {
+        self.mounted.node.takes_parts()
+    }
+
     fn flush(&mut self) -> Result<(), IoError> {
         self.run(Io::flush(0)).map(|_| ())
     }

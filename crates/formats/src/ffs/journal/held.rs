@@ -3,13 +3,12 @@
 //! A log with damage holds what lies in front of the damage. Whether that is good enough is up to
 //! the caller: a mount that writes refuses it.
 
-use super::patches::Patches;
+use super::patches::{Patches, kind};
 use super::place::shape;
 use crate::error::{FsError, is_damage};
 use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{LOG_IN_USE, LogPlace, SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::Geometry;
-use crate::ffs::ondisk::seal::SealKind;
 use bytes::Bytes;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
@@ -249,12 +248,6 @@ fn is_sound(group: &GroupView<'_>, geometry: &Geometry) -> bool {
         Record::Orphan(inode) | Record::Adopted(inode) => inode < geometry.inodes(),
         Record::Checkpoint(_) => true,
     })
-}
-
-/// The kind of a seal of metadata that operations change.
-pub(super) fn kind(seal: u8) -> Option<SealKind> {
-    use SealKind as S;
-    [S::Map, S::Inodes, S::Indirect, S::Directory].into_iter().find(|kind| *kind as u8 == seal)
 }
 
 /// The bytes of space that was given up. An inode keeps its place in the table.

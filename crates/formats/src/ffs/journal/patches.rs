@@ -3,10 +3,9 @@
 //! A sector that the disk has already like that stays as it is, seal included. So recovery that is
 //! cut off and starts over leaves the same bytes, and an overlay shows them before recovery runs.
 
-use super::held::kind;
 use crate::error::{FsError, is_damage};
 use crate::ffs::ondisk::format::Superblock;
-use crate::ffs::ondisk::seal::{Sealer, counter};
+use crate::ffs::ondisk::seal::{SealKind, Sealer, counter};
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
@@ -167,4 +166,10 @@ impl Patches {
 /// Neighbours among blocks that are in order.
 fn runs(blocks: &[BlockNr]) -> impl Iterator<Item = &[BlockNr]> {
     blocks.chunk_by(|one, next| one + 1 == *next).flat_map(|run| run.chunks(MOST_RUN))
+}
+
+/// The kind of a seal of metadata that operations change.
+pub(super) fn kind(seal: u8) -> Option<SealKind> {
+    use SealKind as S;
+    [S::Map, S::Inodes, S::Indirect, S::Directory].into_iter().find(|kind| *kind as u8 == seal)
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod cuts;
 mod damage;
+mod large;
 mod mounts;
 
 use super::held;
@@ -11,6 +12,7 @@ use super::overlay::Overlay;
 use super::recover::recover;
 use bench::{Bench, content};
 use proptest::prelude::*;
+use seekless_engine::checksum::mix;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::units::BlockNr;
 
@@ -54,7 +56,7 @@ fn what_a_log_leaves_open_is_a_leak_without_the_log() {
 #[test]
 fn an_overlay_is_the_recovered_volume() {
     let bench = Bench::new(2);
-    let mut cells = bench.crashed(|number| number % 3 == 0);
+    let mut cells = bench.crashed(|number| number.is_multiple_of(3));
     let before = cells.clone();
     let disk = &mut MediumDisk(&mut cells);
     let held = held::read(disk, &bench.superblock, true).expect("whole");
@@ -117,7 +119,7 @@ proptest! {
     #[test]
     fn recovery_does_not_depend_on_what_is_in_place(seed in 1_u64..1000, home in any::<u64>()) {
         let bench = Bench::new(seed);
-        let is_home = |number: u64| seekless_engine::checksum::mix(home ^ number) % 4 == 0;
+        let is_home = |number: u64| mix(home ^ number).is_multiple_of(4);
         let mut cells = bench.crashed(is_home);
         let recovered = recover(&mut MediumDisk(&mut cells), &bench.superblock);
         let recovered = recovered.expect("whole");

@@ -19,8 +19,8 @@ use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 
 /// The block of the boot area with a copy.
 const BOOT_COPY: BlockNr = BOOT_COPY_AT / BLOCK_BYTES as u64;
-/// Blocks at the end of a volume in which the end of a file system is looked for. Behind it lie
-/// less than the metadata of a group, 4 MiB of 128 MiB with the usual number of inodes, and the log.
+/// Blocks at the end of a volume in which the end of a file system is looked for. Behind it lie the
+/// log and less than the metadata of a group: 4 MiB of 128 MiB, with the usual number of inodes.
 /// A file system of one group, which has no other copies, has a log of at most 11 MiB unless the
 /// user asks for more.
 const REACH: u64 = 5120;

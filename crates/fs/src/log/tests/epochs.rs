@@ -98,9 +98,9 @@ fn a_full_ring_has_room_for_what_recovery_carries() {
 #[test]
 fn a_log_up_to_damage_has_the_groups_in_front_of_it() {
     let mut bench = Bench::new(false);
-    for number in 0..200 {
+    for number in 0..200_u32 {
         assert!(bench.append(900));
-        if number % 7 == 0 {
+        if number.is_multiple_of(7) {
             bench.complete_all();
         }
     }

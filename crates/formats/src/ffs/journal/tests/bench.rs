@@ -2,7 +2,7 @@
 
 use crate::MkfsOptions;
 use crate::ffs::journal::held::FRAGMENTS;
-use crate::ffs::journal::held::kind;
+use crate::ffs::journal::patches::kind;
 use crate::ffs::journal::recover::recover;
 use crate::ffs::kit::dying;
 use crate::ffs::ondisk::fields::put;
@@ -171,10 +171,10 @@ impl Bench {
                 let (before, after) = (before[part.clone()].to_vec(), after[part].to_vec());
                 let address = block * BLOCK_SECTORS + index as u64;
                 let Some(kind) = kind_of(&after, address, &sealer) else { continue };
-                if before[..SECTOR_CONTENT] == after[..SECTOR_CONTENT] {
+                let is_fresh = !sealer.is_whole(&before, address, kind);
+                if !is_fresh && before[..SECTOR_CONTENT] == after[..SECTOR_CONTENT] {
                     continue;
                 }
-                let is_fresh = !sealer.is_whole(&before, address, kind);
                 changes.push(Change { address, kind, is_fresh, before, after });
             }
         }
@@ -249,7 +249,7 @@ impl Bench {
         let mut ring = recover(disk, &clean).expect("a new log").ring;
         for group in self.log_groups() {
             ring.append(group).expect("the log is long enough");
-            if mix(ring.end().0 ^ self.seed) % 3 == 0 {
+            if mix(ring.end().0 ^ self.seed).is_multiple_of(3) {
                 write_log(disk, self.log().start, &mut ring);
             }
         }

@@ -38,7 +38,7 @@ fn assert_recovers(bench: &Bench, mut cells: Cells, wanted: &[u8], what: &str) {
 #[test]
 fn recovery_that_is_cut_off_twice_starts_over() {
     let bench = Bench::new(5);
-    let crashed = bench.crashed(|number| number % 5 == 0);
+    let crashed = bench.crashed(|number| number.is_multiple_of(5));
     let wanted = content(&bench.wanted, &bench);
     let run = |disk: &mut MediumDisk<'_>| recover(disk, &bench.superblock).is_ok();
     let (mut writes, mut states) = (0, 0);

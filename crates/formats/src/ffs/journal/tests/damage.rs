@@ -92,7 +92,7 @@ fn read_only(cells: Cells, damage: Option<&str>) {
 #[test]
 fn a_mount_that_only_reads_sees_what_the_log_holds() {
     let bench = Bench::new(8);
-    read_only(bench.crashed(|number| number % 2 == 0), None);
+    read_only(bench.crashed(|number| number.is_multiple_of(2)), None);
 }
 
 #[test]
