@@ -285,6 +285,7 @@ edges! {
         LogFreeAfter: "space is used again after the log says that it was given up",
         LogStartHome: "the start of the log passes a group after its changes are in place",
         LogCheckpoint: "what is open goes into a checkpoint before the start of the log passes it",
+        LogClosed: "the start of the log passes what is closed after the log says so",
         LogReserve: "an operation begins only where the log has room for its group",
         UnmountLog: "the clean mark is written when the log has ended",
     }

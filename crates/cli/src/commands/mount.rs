@@ -250,7 +250,11 @@ fn mount(
         },
         ..CoreOptions::default()
     };
-    let journal = JournalOptions { data: args.data, group_commit: args.group_commit };
+    let journal = JournalOptions {
+        data: args.data,
+        group_commit: args.group_commit,
+        ..JournalOptions::default()
+    };
     let options = formats::MountOptions { core, policy, journal, now: wall_clock() };
     (kind.mount)(volume, &options)
 }

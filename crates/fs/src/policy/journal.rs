@@ -63,11 +63,13 @@ pub struct JournalOptions {
     pub data: DataMode,
     /// Calls that wait share a write of the log. Without it each call has one of its own.
     pub group_commit: bool,
+    /// Sectors in use at which the start of the log moves; half of the ring if none is given.
+    pub start_moves_at: Option<u64>,
 }
 
 impl Default for JournalOptions {
     fn default() -> JournalOptions {
-        JournalOptions { data: DataMode::default(), group_commit: true }
+        JournalOptions { data: DataMode::default(), group_commit: true, start_moves_at: None }
     }
 }
 
@@ -193,9 +195,9 @@ impl Journal {
         for rule in rules {
             match *rule {
                 Rule::Free { freed, .. } => given_up.push(freed.what),
-                Rule::Freed(piece) => self.open.freed(piece),
+                Rule::Freed(piece) => self.open.freed(piece, end),
                 Rule::Orphan(ino) => self.open.orphan(ino, lsn),
-                Rule::Adopted(ino) => self.open.adopt(ino),
+                Rule::Adopted(ino) => self.open.adopt(ino, end),
                 Rule::Forget(field) => {
                     let (at, length) = (usize::from(field.at), usize::from(field.length));
                     let sectors = crate::core::page::mask(at, length);

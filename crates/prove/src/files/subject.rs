@@ -66,16 +66,23 @@ const CORE: Choice<CoreOptions> = Choice {
     show: |_| String::new(),
 };
 
-/// Whether calls that wait share a write of the log.
-const GROUP_COMMIT: Choice<bool> = Choice {
-    name: "group commit",
-    value: "ON",
-    help: "Whether calls that wait share a write of the log.",
+/// How the log is written.
+const JOURNAL: Choice<JournalOptions> = Choice {
+    name: "journal",
+    value: "OPTIONS",
+    help: "How the log is written.",
     needs_arm: false,
-    default: || true,
+    default: JournalOptions::default,
     parse: |_| Err("the prover draws it".to_owned()),
     show: |_| String::new(),
 };
+
+/// A log of which the start moves early, or only when half of it is used, which no workload does.
+fn journal(rng: &mut Rng) -> JournalOptions {
+    let group_commit = rng.chance(0.7);
+    let start_moves_at = rng.chance(0.6).then(|| 4 + rng.below(60));
+    JournalOptions { group_commit, start_moves_at, ..JournalOptions::default() }
+}
 
 /// Sizes of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,8 +292,7 @@ impl FileSubject {
         options: &MountOptions<'_>,
     ) -> Result<MountedFiles, String> {
         let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
-        let group_commit = options.options.get(&GROUP_COMMIT);
-        let journal = JournalOptions { data: self.data, group_commit };
+        let journal = JournalOptions { data: self.data, ..options.options.get(&JOURNAL) };
         let options = formats::MountOptions { core, policy: self.policy, journal, now: 1 };
         let fs = (self.kind.mount)(&mut disk, &options).map_err(|error| error.to_string())?;
         Ok(MountedFiles { kind: self.kind, fs, blocks_read: disk.read })
@@ -386,7 +392,7 @@ impl Subject for FileSubject {
         };
         let options = Options::default().with(&CORE, core);
         match self.policy.is_logged() {
-            true => options.with(&GROUP_COMMIT, rng.chance(0.7)),
+            true => options.with(&JOURNAL, journal(rng)),
             false => options,
         }
     }

@@ -145,6 +145,8 @@ fn move_all(
         tx.began(new);
         tx.set(new, 0, &content);
         tx.belongs(new, ino);
+        // The disk may have it at a former place.
+        tx.content(block::content(vol, to, each), true);
         vol.paths.claimed(ino, to, each, each);
         map::set(tx, ino, inode, slot, to);
         let needs = block::needs(vol, to, each, PageKind::Data);

@@ -22,6 +22,8 @@ pub(super) struct Open {
     orphans: BTreeMap<u32, Lsn>,
     /// Space to be freed when the log is durable up to here, in the order of the log.
     waiting: VecDeque<(Lsn, Vec<Deferred>)>,
+    /// Behind the last group that closed something.
+    closed: Lsn,
 }
 
 /// The space of a piece, as records have it.
@@ -45,6 +47,7 @@ impl Open {
             waiting: waiting.collect(),
             intents: intents.iter().map(|&space| (space, lsn)).collect(),
             orphans: orphans.iter().map(|&ino| (ino, lsn)).collect(),
+            closed: lsn,
         }
     }
 
@@ -57,9 +60,10 @@ impl Open {
         self.waiting.push_back((end, pieces));
     }
 
-    /// Space is free in the maps.
-    pub fn freed(&mut self, piece: Deferred) {
+    /// The group in front of `end` says that space is free in the maps.
+    pub fn freed(&mut self, piece: Deferred, end: Lsn) {
         self.intents.remove(&space_of(piece));
+        self.closed = end;
     }
 
     /// An inode has lost its last name.
@@ -67,9 +71,10 @@ impl Open {
         self.orphans.insert(ino, lsn);
     }
 
-    /// An inode is free, or has a name.
-    pub fn adopt(&mut self, ino: u32) {
+    /// The group in front of `end` says that an inode is free, or has a name.
+    pub fn adopt(&mut self, ino: u32, end: Lsn) {
         self.orphans.remove(&ino);
+        self.closed = end;
     }
 
     /// Space that may be freed where the log is durable up to here.
@@ -84,9 +89,11 @@ impl Open {
         self.intents.len()
     }
 
-    /// True if something was opened in front of `to` and is still open.
-    pub fn is_older_than(&self, to: Lsn) -> bool {
-        self.intents.values().chain(self.orphans.values()).any(|&lsn| lsn < to)
+    /// True if the start may not pass to `to` without a checkpoint: something was opened in front of
+    /// it and is still open, or it was closed by a group that is not durable.
+    pub fn needs_checkpoint(&self, to: Lsn, durable: Lsn) -> bool {
+        let is_open = self.intents.values().chain(self.orphans.values()).any(|&lsn| lsn < to);
+        is_open || Edge::LogClosed.blocks(self.closed > durable)
     }
 
     /// Bytes of a checkpoint of all that is open.

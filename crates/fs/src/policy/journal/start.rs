@@ -9,7 +9,7 @@ use crate::log::format::PAYLOAD;
 use crate::log::{LogSuperblock, Lsn};
 use crate::tx::BlockNo;
 use seekless_engine::edge::Edge;
-use seekless_engine::units::Time;
+use seekless_engine::units::{BLOCK_SECTORS, Time};
 
 /// Bytes that one more operation may add to a checkpoint, and that forces may fill up.
 const SLACK: usize = 32 << 10;
@@ -40,7 +40,12 @@ pub(super) enum Moving {
 impl Journal {
     /// True if the ring is so full that its start is to move.
     pub(super) fn wants_space(&self) -> bool {
-        self.ring.used_sectors() * 2 > self.ring.shape().sectors() || self.lacks_space()
+        self.ring.used_sectors() > self.moves_at() || self.lacks_space()
+    }
+
+    /// Sectors in use at which the start moves.
+    fn moves_at(&self) -> u64 {
+        self.options.start_moves_at.unwrap_or(self.ring.shape().sectors() / 2)
     }
 
     /// Bytes that a checkpoint needs, at most.
@@ -72,20 +77,20 @@ impl Journal {
     fn try_to_move(&mut self, now: Time) -> Option<LogSuperblock> {
         let (start, to) = (self.ring.start(), self.first_needed());
         let gain = to.number().saturating_sub(start.number());
-        // The checkpoint takes less than the move gives.
-        let cost = (self.checkpoint_cost() / PAYLOAD) as u64;
-        let sectors = self.ring.shape().sectors();
-        let least = if self.lacks_space() { cost } else { cost.max(sectors / 16) };
+        // The checkpoint, and the rest of a block that a force fills, take less than the move gives.
+        let cost = (self.open.checkpoint_bytes() / PAYLOAD) as u64 + 1 + BLOCK_SECTORS;
+        let used = self.ring.used_sectors();
+        let least = if self.lacks_space() { cost } else { cost.max(self.moves_at() / 8) };
         let asked = match self.moving {
             Moving::Writes(asked) => to >= asked,
             _ => true,
         };
-        if gain <= least || !asked && gain < sectors / 4 {
+        if gain <= least || !asked && gain < used / 2 {
             self.hurry(start);
             return None;
         }
-        let carries = Edge::LogCheckpoint.blocks(self.open.is_older_than(to));
-        if !carries {
+        let needs = self.open.needs_checkpoint(to, self.ring.durable());
+        if !Edge::LogCheckpoint.blocks(needs) {
             return self.move_to(to);
         }
         let checkpoint = self.open.checkpoint(0)?;
