@@ -11,7 +11,7 @@ use crate::log::group::{GroupView, MOST_BLOCK, Malformed, Record};
 use crate::tx::{Field, SECTOR_CONTENT};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::SECTOR_BYTES;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 /// Space of a record: what it is, its first number, and how many.
@@ -24,7 +24,6 @@ pub struct SectorRedo {
     pub seal: u8,
     /// It does not depend on what the disk holds.
     is_fresh: bool,
-    // A log names very many sectors: small entries keep the map of them in the caches.
     bytes: Box<Known>,
 }
 
@@ -79,10 +78,148 @@ impl SectorRedo {
 /// What recovery has to do.
 #[derive(Clone, Debug, Default)]
 pub struct Redo {
-    /// Sectors by block and index in the block.
-    sectors: BTreeMap<(u32, u8), SectorRedo>,
+    /// Sectors by block and index in the block, in order.
+    sectors: Vec<(Key, SectorRedo)>,
     intents: BTreeSet<Space>,
     orphans: BTreeSet<u32>,
+}
+
+/// A sector: a block, and the index in it.
+type Key = (u32, u8);
+
+/// Earlier changes of some sectors mean nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Revoke {
+    first: Key,
+    /// Behind the last one.
+    end: Key,
+    order: u32,
+}
+
+/// A change of one sector, where its group has it.
+#[derive(Clone, Copy, Debug)]
+struct Change<'g> {
+    block: u32,
+    index: u8,
+    seal: u8,
+    /// Offset in the sector.
+    at: u16,
+    /// Counts changes and revokes in the order of the log.
+    order: u32,
+    /// None if the sector becomes zeros.
+    bytes: Option<&'g [u8]>,
+}
+
+/// What the groups say, in their order. A log changes the same sectors again and again, in no order
+/// that caches like; so the changes are sorted once, and each sector is made in one go.
+#[derive(Debug, Default)]
+struct Collected<'g> {
+    changes: Vec<Change<'g>>,
+    revokes: Vec<Revoke>,
+    order: u32,
+    redo: Redo,
+}
+
+impl<'g> Collected<'g> {
+    fn add(&mut self, record: Record<'g>, bytes_of: &mut impl FnMut(Space) -> Vec<Field>) {
+        self.order += 1;
+        let order = self.order;
+        match record {
+            Record::Bytes { seal, at, block, bytes } => {
+                let (index, at) = (usize::from(at) / SECTOR_BYTES, usize::from(at) % SECTOR_BYTES);
+                let (index, at, bytes) = (index as u8, at as u16, Some(bytes));
+                self.changes.push(Change { block, index, seal, at, order, bytes });
+            }
+            Record::Fresh { seal, at, block, length } => {
+                let first = usize::from(at) / SECTOR_BYTES;
+                for index in first..first + usize::from(length) / SECTOR_BYTES {
+                    let index = index as u8;
+                    self.changes.push(Change { block, index, seal, at: 0, order, bytes: None });
+                }
+            }
+            Record::Free { what, first, count } => {
+                let space = (what, first, count);
+                self.redo.intents.insert(space);
+                if !planted(PlantedBug::RevokeMissing) {
+                    bytes_of(space).into_iter().for_each(|field| self.revoke(field));
+                }
+            }
+            Record::Freed { what, first, count } => {
+                self.redo.intents.remove(&(what, first, count));
+            }
+            Record::Orphan(inode) => {
+                self.redo.orphans.insert(inode);
+            }
+            Record::Adopted(inode) => {
+                self.redo.orphans.remove(&inode);
+            }
+            // The records behind it are what they are: space with an open intent was not reused.
+            Record::Checkpoint(_) => {}
+        }
+    }
+
+    /// Drops what the log says of these bytes so far.
+    fn revoke(&mut self, field: Field) {
+        let Ok(block) = u32::try_from(field.block) else { return };
+        let (at, length) = match planted(PlantedBug::RevokeByBlock) {
+            true => (0, MOST_BLOCK),
+            false => (usize::from(field.at), usize::from(field.length)),
+        };
+        let end = (at + length).div_ceil(SECTOR_BYTES) as u8;
+        let first = (block, (at / SECTOR_BYTES) as u8);
+        self.revokes.push(Revoke { first, end: (block, end), order: self.order });
+    }
+
+    fn redo(mut self) -> Redo {
+        self.changes.sort_unstable_by_key(|one| (one.block, one.index, one.order));
+        self.revokes.sort_unstable();
+        let mut revokes = Revokes { rest: &self.revokes, reached: BinaryHeap::new() };
+        for own in
+            self.changes.chunk_by(|one, next| (one.block, one.index) == (next.block, next.index))
+        {
+            let key = (own[0].block, own[0].index);
+            let revoked = revokes.last_of(key);
+            // What comes in front of zeros means nothing, either.
+            let alive = own.iter().position(|one| one.order > revoked).unwrap_or(own.len());
+            let own = &own[alive..];
+            let fresh = own.iter().rposition(|one| one.bytes.is_none());
+            let own = &own[fresh.unwrap_or(0)..];
+            let Some(last) = own.last() else { continue };
+            let mut sector = SectorRedo::new(last.seal, fresh.is_some());
+            for Change { at, bytes, .. } in own {
+                sector.set(usize::from(*at), bytes.unwrap_or_default());
+            }
+            self.redo.sectors.push((key, sector));
+        }
+        self.redo
+    }
+}
+
+/// Revokes, while sectors are gone through in order.
+struct Revokes<'r> {
+    /// Those that begin behind the sector that was asked for last, by their first sector.
+    rest: &'r [Revoke],
+    /// The others, the latest one first, with their ends.
+    reached: BinaryHeap<(u32, Key)>,
+}
+
+impl Revokes<'_> {
+    /// The order of the last revoke of a sector, 0 if there is none.
+    fn last_of(&mut self, key: Key) -> u32 {
+        while let Some((&Revoke { first, end, order }, rest)) = self.rest.split_first()
+            && first <= key
+        {
+            self.reached.push((order, end));
+            self.rest = rest;
+        }
+        while let Some(&(order, end)) = self.reached.peek() {
+            if end > key {
+                return order;
+            }
+            self.reached.pop();
+        }
+        0
+    }
 }
 
 impl Redo {
@@ -95,65 +232,17 @@ impl Redo {
         groups: impl Iterator<Item = GroupView<'g>>,
         mut bytes_of: impl FnMut(Space) -> Vec<Field>,
     ) -> Result<Redo, Malformed> {
-        let mut redo = Redo::default();
+        let mut collected = Collected::default();
         let mut groups = groups.peekable();
         while let Some(group) = groups.next() {
             if planted(PlantedBug::RedoStopsEarly) && groups.peek().is_none() {
                 break;
             }
             for record in group.records()? {
-                redo.add(record, &mut bytes_of);
+                collected.add(record, &mut bytes_of);
             }
         }
-        Ok(redo)
-    }
-
-    fn add(&mut self, record: Record<'_>, bytes_of: &mut impl FnMut(Space) -> Vec<Field>) {
-        match record {
-            Record::Bytes { seal, at, block, bytes } => {
-                let at = usize::from(at);
-                let key = (block, (at / SECTOR_BYTES) as u8);
-                let sector =
-                    self.sectors.entry(key).or_insert_with(|| SectorRedo::new(seal, false));
-                sector.seal = seal;
-                sector.set(at % SECTOR_BYTES, bytes);
-            }
-            Record::Fresh { seal, at, block, length } => {
-                let first = usize::from(at) / SECTOR_BYTES;
-                for index in first..first + usize::from(length) / SECTOR_BYTES {
-                    self.sectors.insert((block, index as u8), SectorRedo::new(seal, true));
-                }
-            }
-            Record::Free { what, first, count } => {
-                let space = (what, first, count);
-                self.intents.insert(space);
-                if !planted(PlantedBug::RevokeMissing) {
-                    bytes_of(space).into_iter().for_each(|field| self.revoke(field));
-                }
-            }
-            Record::Freed { what, first, count } => {
-                self.intents.remove(&(what, first, count));
-            }
-            Record::Orphan(inode) => {
-                self.orphans.insert(inode);
-            }
-            Record::Adopted(inode) => {
-                self.orphans.remove(&inode);
-            }
-            // The records behind it are what they are: space with an open intent was not reused.
-            Record::Checkpoint(_) => {}
-        }
-    }
-
-    /// Drops what the log says of these bytes.
-    fn revoke(&mut self, field: Field) {
-        let Ok(block) = u32::try_from(field.block) else { return };
-        let (at, length) = (usize::from(field.at), usize::from(field.length));
-        let by_block = planted(PlantedBug::RevokeByBlock);
-        let (at, length) = if by_block { (0, MOST_BLOCK) } else { (at, length) };
-        for index in at / SECTOR_BYTES..=(at + length - 1) / SECTOR_BYTES {
-            self.sectors.remove(&(block, index as u8));
-        }
+        Ok(collected.redo())
     }
 
     /// Sectors to be written, by block and index in it.
@@ -167,8 +256,10 @@ impl Redo {
         block: u32,
         indices: Range<u8>,
     ) -> impl Iterator<Item = (u8, &SectorRedo)> {
-        let range = (block, indices.start)..(block, indices.end);
-        self.sectors.range(range).map(|(key, sector)| (key.1, sector))
+        let first = self.sectors.partition_point(|(key, _)| *key < (block, indices.start));
+        let rest = self.sectors[first..].iter();
+        let own = rest.take_while(move |(key, _)| *key < (block, indices.end));
+        own.map(|(key, sector)| (key.1, sector))
     }
 
     /// Space that is to be freed in the maps.

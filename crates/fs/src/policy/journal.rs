@@ -208,6 +208,8 @@ impl Journal {
             }
         }
         self.open.give_up(given_up, lsn, end);
+        // A recovery must find room for what is open.
+        self.ring.carries(self.open.checkpoint_bytes());
     }
 
     fn append(&mut self, group: GroupBuilder, now: Time) -> Option<Undurable> {

@@ -1,7 +1,8 @@
 //! `seekless fs sync`: makes a mounted file system durable.
 //!
 //! The kernel sends no `sync` and no `syncfs` to a file system in user space. So this first has the
-//! kernel hand on what it keeps (`mount --writeback`), and then asks the process behind the mount.
+//! kernel hand on what it keeps (`mount --kernel-cache`), and then asks the process behind the
+//! mount.
 
 use crate::commands::status::find;
 use crate::failure::{Exit, Failure, Outcome};
