@@ -76,6 +76,17 @@ pub fn attach(
             binding.superblock.id
         ));
     }
+    // The log has what the torn block of the origin lacks.
+    if let Ok((half, _)) = log_superblock(log) {
+        let marks = Binding::of_log(log, &half);
+        if is_half_bound(origin, log, &marks)? {
+            return apart(format!(
+                "the origin was being attached to the log {:032x} when the power failed; serve \
+                 the two together, which completes that",
+                half.id
+            ));
+        }
+    }
     let shape = of_log(Shape::of(&options.options).check())?;
     let areas = Areas::physical(&shape, device, blocks);
     if !areas.fit(device) {
@@ -177,7 +188,7 @@ fn open(
     let alone = is_alone(origin, log, &marks)?;
     let binding = match alone {
         true => Binding::of_origin(&superblock, marks.confirmed),
-        false => find_binding(origin, &superblock, &marks)?,
+        false => find_binding(origin, log, &superblock, &marks)?,
     };
     if superblock.blocks > origin.blocks() {
         let (needed, found) = (superblock.blocks, origin.blocks());
@@ -204,6 +215,7 @@ fn open(
 /// The binding of an origin that is bound to a log.
 fn find_binding(
     origin: &mut dyn Disk,
+    log: &mut dyn Disk,
     superblock: &Superblock,
     marks: &Binding,
 ) -> Result<Binding, LayoutError> {
@@ -218,6 +230,9 @@ fn find_binding(
         }
         found => found?,
     };
+    if binding.is_none() && is_half_bound(origin, log, marks)? {
+        return Ok(Binding::of_origin(superblock, 0));
+    }
     let Some(binding) = binding else {
         return apart(format!(
             "the origin is not sealed by the log {:032x}: it is another disk; or it was never \
@@ -230,6 +245,19 @@ fn find_binding(
         return other_log(marks, &binding);
     }
     Ok(binding)
+}
+
+/// True if the power failed while the first binding of an origin was written to its block 0.
+fn is_half_bound(
+    origin: &mut dyn Disk,
+    log: &mut dyn Disk,
+    marks: &Binding,
+) -> Result<bool, LayoutError> {
+    if marks.generation > 0 || marks.superblock.blocks > origin.blocks() {
+        return Ok(false);
+    }
+    let first = origin.read(0, 1)?.to_bytes();
+    is_torn(&first, log, marks)
 }
 
 fn other_log<T>(log: &Binding, binding: &Binding) -> Result<T, LayoutError> {
