@@ -139,16 +139,19 @@ pub(super) fn prepare(
     Ok(())
 }
 
-/// Both copies of the superblock, the younger one last.
+/// Both copies of the superblock of a new member, the younger one first: the older one has the
+/// count of the other members. Alone it would pass for that of a member that was always there, and
+/// the new member for one that holds what it should.
 pub(super) fn write_both(
     disk: &mut dyn Disk,
     superblock: &mut MemberSuperblock,
     member: usize,
 ) -> Result<(), IoError> {
     debug_assert!(superblock.events > 0, "the older copy has a count, too");
+    superblock.write(disk, member)?;
+    disk.flush_for(Edge::MemberYoungerFirst)?;
     superblock.events -= 1;
     superblock.write(disk, member)?;
     superblock.events += 1;
-    superblock.write(disk, member)?;
     disk.flush_for(Edge::CreateFlush)
 }

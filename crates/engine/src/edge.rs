@@ -234,6 +234,7 @@ edges! {
         ReplaceFlush: "a replacement is durable before the others hear of it",
         TellOthersFlush: "the others know of a replacement for good",
         ScrubFlush: "what a scrub has repaired is durable",
+        MemberYoungerFirst: "the copy of a new member's superblock that counts is durable first",
         CreateFlush: "the superblocks of a new member are durable",
     }
     Files {
