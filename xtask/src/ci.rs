@@ -48,6 +48,7 @@ pub fn all() -> Result<()> {
     stages.run("build", || asserting().map(drop))?;
     stages.run("docs", || docs::docs(&["--check"]))?;
     stages.run("replay", explore::replay)?;
+    stages.run("edges", mutants::tested)?;
     stages.run("explore finds", explore::finds)?;
     stages.run("sweep", || sweep::bounded(sweep::STATES, Seeds::Fixed))?;
     test_in(&mut stages)
@@ -167,6 +168,7 @@ pub fn nightly() -> Result<()> {
     stages.run("build", || asserting().map(drop))?;
     stages.run("docs", || docs::docs(&["--check"]))?;
     stages.run("replay", explore::replay)?;
+    stages.run("edges", mutants::tested)?;
     stages.run("explore finds", explore::finds)?;
     stages.run("test", || {
         let mut test = cargo();

@@ -42,6 +42,7 @@ usage: cargo xtask TASK
   mutants [--states N] [EDGE]...
                      cuts edges, a flush or a comparison at a time, to see the prover notice:
                      those of these names, or all that nothing has caught yet
+  mutants --tested   runs each test that shows an edge, with the edge cut
   tidy               house rules that the compiler does not know
   guided             a build guided by a profile of what the program does: target/guided/seekless
   bench [--quick] [--guided|--program=PATH] [SECTION]...
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         ["ci", "nightly"] => ci::nightly(),
         ["sweep", rest @ ..] => sweep::sweep(rest),
         ["fuzz", rest @ ..] if rest.len() <= 1 => targets(rest.first().copied()),
+        ["mutants", "--tested"] => mutants::tested(),
         ["mutants", rest @ ..] => mutants::mutants(rest),
         ["tidy"] => tidy::tidy(),
         ["bench", rest @ ..] => bench::bench(rest),

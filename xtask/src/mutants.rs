@@ -2,7 +2,10 @@
 //!
 //! The ledger has a line for each edge (`seekless_engine::edge`): what came of cutting it, and in
 //! which subject. A run that catches one is saved beside the others, so that each commit replays
-//! it. A test of the prover compares the ledger with the edges that there are.
+//! it. A test of a part may show an edge as well ([`tested`]). A test of the prover compares the
+//! ledger with the edges that there are.
+
+mod tested;
 
 use crate::explore::FOUND;
 use crate::prover::{Outcome, Task, run_one};
@@ -13,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The ledger: edge, state, subject and a remark, with tabs between.
+/// The ledger: edge, state, subject and a remark, with tabs between. Where a test shows an edge
+/// these are the test program and the test.
 const LEDGER: &str = "crates/prove/tests/edges.tsv";
 /// Crash states from each seed, if nothing else is said.
 const STATES: u64 = 300_000;
@@ -109,6 +113,16 @@ pub fn mutants(args: &[&str]) -> Result<()> {
     std::fs::write(&path, lines.join("\n") + "\n")?;
     println!("{}", summary(&ledger));
     Ok(())
+}
+
+/// Runs the tests that show edges, each with its edge cut.
+///
+/// # Errors
+/// A test that passes without its edge, or fails with it.
+pub fn tested() -> Result<()> {
+    let ledger = read(&root().join(LEDGER))?;
+    let shown: Vec<&Entry> = ledger.iter().filter(|entry| entry.state == "tested").collect();
+    tested::verify(&shown)
 }
 
 fn read(path: &Path) -> Result<Vec<Entry>> {

@@ -11,6 +11,8 @@ use std::fmt::Debug;
 
 /// States drawn at each write in which some of the pending writes are lost or torn.
 const SAMPLES: u32 = 3;
+/// The same of a task, which has fewer writes.
+const TASK_SAMPLES: u32 = 16;
 
 /// What is found on media.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub fn cut_making<C: Clone + PartialEq + Debug>(
         return Err(format!("what was made is no volume: {after:?}"));
     }
     let mut made = Made::default();
-    let mut judge = |left: Vec<Cells>, ended: bool, what: &str| {
+    judge_cuts((&cuts, &end), &leavings(Leaving::Something, SAMPLES), rng, |left, ended, what| {
         let found = look(left);
         made.states += 1;
         match &found {
@@ -65,20 +67,51 @@ pub fn cut_making<C: Clone + PartialEq + Debug>(
             found => return Err(format!("{what} leaves {found:?}")),
         }
         Ok(())
-    };
-    for (number, cut) in (1..).zip(&cuts) {
-        for leaving in leavings() {
-            let what = format!("a power cut at write {number} of {}", cuts.len());
-            judge(cut.leave(leaving, rng), false, &what)?;
-        }
-    }
-    for leaving in leavings() {
-        judge(Cut::leave(&end, leaving, rng), true, "a power cut after the end")?;
-    }
+    })?;
     Ok(made)
 }
 
-fn leavings() -> impl Iterator<Item = Leaving> {
-    let some = (0..SAMPLES).map(|_| Leaving::Something);
-    [Leaving::Nothing, Leaving::Everything].into_iter().chain(some)
+/// Cuts work on media at each of its writes, and after its end, and judges what is left: media,
+/// whether the work has ended, and where the cut was. Writes are torn only if the task `tears`.
+/// Returns the number of states.
+///
+/// # Errors
+/// The first one of the judge.
+pub fn cut_task(
+    media: &[Cells],
+    tears: bool,
+    rng: &mut Rng,
+    task: impl FnOnce(&mut [&mut dyn Disk]),
+    judge: impl FnMut(Vec<Cells>, bool, &str) -> Result<(), String>,
+) -> Result<u64, String> {
+    let (cuts, end) = cut_work(media.to_vec(), true, task);
+    let some = if tears { Leaving::Something } else { Leaving::Whole };
+    judge_cuts((&cuts, &end), &leavings(some, TASK_SAMPLES), rng, judge)
+}
+
+fn judge_cuts(
+    (cuts, end): (&[Cut], &Cut),
+    leavings: &[Leaving],
+    rng: &mut Rng,
+    mut judge: impl FnMut(Vec<Cells>, bool, &str) -> Result<(), String>,
+) -> Result<u64, String> {
+    let mut states = 0;
+    for (number, cut) in (1..).zip(cuts) {
+        for &leaving in leavings {
+            let what = format!("a power cut at write {number} of {}", cuts.len());
+            judge(cut.leave(leaving, rng), false, &what)?;
+            states += 1;
+        }
+    }
+    for &leaving in leavings {
+        judge(end.leave(leaving, rng), true, "a power cut after the end")?;
+        states += 1;
+    }
+    Ok(states)
+}
+
+/// Nothing, everything, and so many times some of it.
+fn leavings(some: Leaving, samples: u32) -> Vec<Leaving> {
+    let some = (0..samples).map(|_| some);
+    [Leaving::Nothing, Leaving::Everything].into_iter().chain(some).collect()
 }

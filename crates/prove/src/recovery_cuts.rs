@@ -33,6 +33,8 @@ pub enum Leaving {
     Everything,
     /// Each is there, lost or torn, by chance.
     Something,
+    /// Each is there or lost, by chance, and none is torn.
+    Whole,
 }
 
 /// What a power cut at some write finds.
@@ -50,6 +52,11 @@ impl Cut {
             Leaving::Nothing => vec![Fate::Lost; self.pending.len()],
             Leaving::Everything => vec![Fate::Kept; self.pending.len()],
             Leaving::Something => Sampler::AnyFate.draw(&self.at_risk(), rng),
+            Leaving::Whole => {
+                let whole = |one: AtRisk| AtRisk { sectors: None, ..one };
+                let at_risk: Vec<_> = self.at_risk().into_iter().map(whole).collect();
+                Sampler::AnyFate.draw(&at_risk, rng)
+            }
         };
         for (Pending { write: one, .. }, fate) in self.pending.iter().zip(&fates) {
             apply(&mut media[one.device], &one.write, fate);

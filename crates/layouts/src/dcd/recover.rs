@@ -95,7 +95,6 @@ pub(super) fn write_first(
         before: Some(Vec::new()),
     };
     disk.write(areas.log_first, Data::block_of(first.encode(id)))?;
-    disk.flush_for(Edge::DcdFirstRecordFlush)?;
     Ok(())
 }
 
@@ -457,3 +456,6 @@ pub(super) fn assemble(id: Identity, log: Log, options: &MountOptions<'_>) -> Dc
         clean_record: super::CleanRecord::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

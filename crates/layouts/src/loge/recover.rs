@@ -83,7 +83,6 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
     for at in RECORDS {
         disk.write(at, Data::zeros(1))?;
     }
-    disk.flush_for(Edge::LogeFormatCleared)?;
     let record = Record { clean: true, at_rest: true, ..Record::default() };
     disk.write(RECORDS[0], Data::bytes(record.encode(options.identity())))?;
     let superblock = Superblock {
@@ -618,3 +617,6 @@ impl Found {
         self.forged |= self.members.insert(block, member).is_some();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -652,3 +652,6 @@ fn newest<'f>(found: impl Iterator<Item = &'f Found>) -> Vec<Found> {
 }
 
 const _: () = assert!(FIXED_BLOCKS == POOL_START + 1);
+
+#[cfg(test)]
+mod tests;

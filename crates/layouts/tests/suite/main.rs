@@ -46,6 +46,7 @@ mod dcd_first_blocks;
 mod dcd_progress;
 mod example_layout;
 mod full_volumes;
+mod killed;
 mod large_volumes;
 mod lfs;
 mod loge_transactions;

@@ -3,6 +3,7 @@
 
 mod hunters;
 
+mod array_tasks;
 mod contract;
 mod edges;
 mod files;
@@ -12,3 +13,4 @@ mod planted_bugs;
 mod planted_files;
 mod rules;
 mod sweep;
+mod tasks;

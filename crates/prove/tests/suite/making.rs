@@ -15,11 +15,11 @@ use seekless_engine::rng::Rng;
 use seekless_engine::superblock::SuperblockError;
 use seekless_formats::{FsError, Kind as Format, MkfsOptions};
 use seekless_layouts::Kind;
-use seekless_prove::making::{Look, Made, cut_making};
+use seekless_prove::making::{Look, Made, cut_making, cut_task};
 
-const DEVICE: u64 = 260;
+pub const DEVICE: u64 = 260;
 
-fn options(kind: Kind, id: u128) -> FormatOptions {
+pub fn options(kind: Kind, id: u128) -> FormatOptions {
     FormatOptions::new(kind, kind.largest_volume(DEVICE) / 2, id)
 }
 
@@ -49,10 +49,15 @@ fn look(mut media: Vec<Cells>) -> Look<(u128, Data)> {
 
 /// A device that has a volume full of data, shut down cleanly.
 fn used(kind: Kind, medium: Cells, id: u128) -> Cells {
+    used_at(kind, medium, &options(kind, id), true)
+}
+
+/// The same of any volume, or one that is cut off when all is durable.
+pub fn used_at(kind: Kind, medium: Cells, options: &FormatOptions, is_clean: bool) -> Cells {
     let mut medium = medium;
-    seekless_layouts::format(&mut MediumDisk(&mut medium), &options(kind, id)).expect("it fits");
+    seekless_layouts::format(&mut MediumDisk(&mut medium), options).expect("it fits");
     let found = seekless_layouts::mount(&mut MediumDisk(&mut medium), &MountOptions::default());
-    let (layer, ..) = found.expect("it was just made");
+    let (layer, ..) = found.unwrap_or_else(|error| panic!("{kind} was just made: {error}"));
     let cells = CutMedium::new(medium);
     let mut node = Node::new(layer, vec![Box::new(Ram::new(Box::new(cells.clone())))], 0);
     let mut now = 0;
@@ -61,6 +66,9 @@ fn used(kind: Kind, medium: Cells, id: u128) -> Cells {
         node.run(&mut now, Io::write(0, at, Data::stamp(1, at, 9))).expect("there is space");
     }
     node.run(&mut now, Io::flush(0)).expect("it flushes");
+    if !is_clean {
+        return cells.contents();
+    }
     node.stop(now);
     let mut replies = Vec::new();
     while !node.stopped() {
@@ -217,4 +225,24 @@ fn a_file_system_whose_making_is_cut_off_is_sound_or_not_there() {
             assert!(made.none + made.old > 0 && made.new > 0, "{made:?}");
         }
     }
+}
+
+/// What has been made needs no repair.
+#[test]
+fn a_file_system_that_was_made_is_durable() {
+    let format = Format::all().next().expect("there is a format");
+    let options = MkfsOptions { group: Some(512 << 10), id: 77, ..MkfsOptions::default() };
+    let judge = |left: Vec<Cells>, ended: bool, what: &str| {
+        let found = (format.check)(&mut MediumDisk(&mut left[0].clone()));
+        match found {
+            Ok(found) if found.is_clean() && found.unmounted => Ok(()),
+            found if ended => Err(format!("{what}: {found:?}")),
+            _ => Ok(()),
+        }
+    };
+    let task = |disks: &mut [&mut dyn Disk]| {
+        (format.mkfs)(disks[0], &options).expect("the sizes are possible");
+    };
+    let mut rng = Rng::stream(5, "mkfs");
+    cut_task(&[Cells::new(IMAGE)], true, &mut rng, task, judge).expect("it is durable");
 }

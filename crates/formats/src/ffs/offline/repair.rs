@@ -374,5 +374,8 @@ fn directory_inode(store: &mut Store<'_>, dir: u32) -> Result<Inode, FsError> {
 }
 
 #[cfg(test)]
+#[path = "repair/cuts.rs"]
+mod cuts;
+#[cfg(test)]
 #[path = "repair/tests.rs"]
 mod tests;

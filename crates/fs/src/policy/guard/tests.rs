@@ -287,6 +287,21 @@ fn a_second_change_keeps_the_oldest_bytes() {
     assert!(!guards.is_guarded(slot), "what needed the first never reaches the disk");
 }
 
+/// A call for durability waits for what was changed by its time. A guard that supersedes an older
+/// one keeps that back as well.
+#[test]
+fn a_guard_that_supersedes_another_is_as_old() {
+    let mut guards: Guards<&str> = Guards::default();
+    let (slot, first, second) = (Field::new(0, 0, 4), Field::new(1, 0, 4), Field::new(2, 0, 4));
+    guards.guard(&[(slot, &[1; 4])], &[first], Keeps::Addition);
+    let mark = guards.now();
+    guards.guard(&[(slot, &[2; 4])], &[second], Keeps::Addition);
+    assert!(guards.keeps_back(&[slot], mark) && guards.keeps_any_back(mark));
+    let (_, manifest) = image(&mut guards, 2, (0, 1));
+    guards.settled(manifest);
+    assert!(!guards.keeps_any_back(mark), "the first change has been superseded, and came");
+}
+
 #[test]
 fn a_removal_outlives_the_next_change() {
     let mut guards: Guards<&str> = Guards::default();

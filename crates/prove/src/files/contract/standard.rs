@@ -42,13 +42,14 @@ pub fn saying(operation: Operation) -> Saying {
         ),
         O::Rename => (
             "Linux rename(2)",
-            "There may be a window in which both names lead to the file. Nothing about a crash.",
+            "Other names of the file and open files stay. Nothing about a crash.",
             "Under `sync` and `soft` the object keeps a name through a crash (I11).",
         ),
         O::Replace => (
-            "POSIX rename()",
+            "POSIX rename(); Linux rename(2)",
             "The new name leads to the old file or to the new one throughout, for other \
-             processes. Nothing about a crash.",
+             processes. There may be a window in which both names lead to the file. Nothing \
+             about a crash.",
             "Under `sync` and `soft` that holds through a crash.",
         ),
         O::Exchange => (

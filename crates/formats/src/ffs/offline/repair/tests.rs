@@ -15,7 +15,7 @@ use seekless_engine::units::BLOCK_SECTORS;
 
 const UNITS: [(u32, u32); 4] = [(8192, 4096), (8192, 1024), (4096, 1024), (4096, 4096)];
 
-fn checked(cells: &mut Cells) -> Findings {
+pub(super) fn checked(cells: &mut Cells) -> Findings {
     check(&mut MediumDisk(cells)).expect("a superblock")
 }
 
@@ -26,7 +26,7 @@ fn bytes_of(cells: &mut Cells) -> Vec<u8> {
 }
 
 /// Repairs, and demands that nothing is left and that a second repair changes nothing.
-fn repaired(cells: &mut Cells) -> RepairReport {
+pub(super) fn repaired(cells: &mut Cells) -> RepairReport {
     let report = repair(&mut MediumDisk(cells)).expect("repairable");
     let left = checked(cells);
     assert!(left.is_clean() && left.unmounted, "{left}\nafter {report:?}");
@@ -47,7 +47,7 @@ fn found(damage: impl FnOnce(&mut Cells, &Geometry)) -> (Findings, Cells) {
     (findings, cells)
 }
 
-fn direct(cells: &mut Cells, geometry: &Geometry, ino: u32) -> u32 {
+pub(super) fn direct(cells: &mut Cells, geometry: &Geometry, ino: u32) -> u32 {
     let mut disk = MediumDisk(cells);
     let mut store = Store::new(&mut disk, geometry.clone(), crate::ffs::Sealer::new(0xfeed));
     read_inode(&mut store, ino).expect("memory").expect("whole").direct[0]
@@ -341,7 +341,7 @@ fn truncated_and_foreign_images_are_errors() {
 }
 
 /// Everything that a name leads to: path and inode, links and sectors left out.
-fn tree(cells: &mut Cells) -> Vec<(String, Inode)> {
+pub(super) fn tree(cells: &mut Cells) -> Vec<(String, Inode)> {
     let Examined { superblock, known, .. } = examine(&mut MediumDisk(cells)).expect("readable");
     let mut disk = MediumDisk(cells);
     let geometry = superblock.geometry().expect("made");
