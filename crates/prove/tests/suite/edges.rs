@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// What may have come of cutting an edge.
 const STATES: [&str; 7] =
     ["caught", "tested", "asserted", "redundant", "outside", "open", "unreached"];
-/// Of a hundred edges, so many are caught at least, by the run that is stored for each or by a test,
-/// or have a reason to be redundant.
+/// Of a hundred edges, so many are caught at least, by the run that is stored for each or by a
+/// test, or have a reason to be redundant.
 const LEAST_CAUGHT: usize = 85;
 
 fn tests() -> PathBuf {

@@ -1,5 +1,5 @@
-//! Repairs whose power is cut, with a volatile cache: what they had not flushed is there or not, and
-//! the next repair leaves what one without a cut leaves.
+//! Repairs whose power is cut, with a volatile cache: what they had not flushed is there or not,
+//! and the next repair leaves what one without a cut leaves.
 
 use super::tests::{checked, direct, repaired, tree};
 use super::*;
@@ -134,7 +134,7 @@ fn copies_of_a_superblock_that_are_completed_are_durable() {
     let mut cells = sample(8192, 4096);
     let superblock = examine(&mut MediumDisk(&mut cells)).expect("readable").superblock;
     let end = superblock.geometry().expect("made").bytes();
-    let places: Vec<_> = superblocks::places(&mut MediumDisk(&mut cells), end).collect();
+    let places: Vec<_> = superblocks::places(&MediumDisk(&mut cells), end).collect();
     assert!(!places.is_empty(), "it has copies");
     for &at in &places {
         MediumDisk(&mut cells).write(at, Data::zeros(1)).expect("memory");
