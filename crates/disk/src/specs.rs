@@ -19,6 +19,7 @@ pub fn builtin() -> &'static [Builtin] {
         Builtin { name: "hp97560-full", text: include_str!("../specs/hp97560-full.toml") },
         Builtin { name: "st19101", text: include_str!("../specs/st19101.toml") },
         Builtin { name: "desktop7200", text: include_str!("../specs/desktop7200.toml") },
+        Builtin { name: "desktop7200-bare", text: include_str!("../specs/desktop7200-bare.toml") },
         Builtin { name: "rz26", text: include_str!("../specs/rz26.toml") },
         Builtin { name: "hp-c2490a", text: include_str!("../specs/hp-c2490a.toml") },
         Builtin { name: "barracuda", text: include_str!("../specs/barracuda.toml") },

@@ -10,7 +10,7 @@ use std::process::Command;
 const RANGE_MIB: u64 = 64;
 
 /// The disks that a client measures: one without a cache, one with a cache, and a current one.
-const PUNCTUAL: [&str; 3] = ["desktop7200", "atlas10k", "cmr-20tb"];
+const PUNCTUAL: [&str; 3] = ["desktop7200-bare", "atlas10k", "cmr-20tb"];
 
 /// Prints the accuracy of emulated times, durable writes per second for each layout and the ratio.
 ///
@@ -23,7 +23,9 @@ pub fn emulated(setup: &Setup) -> Result<()> {
         return Ok(());
     }
     let seconds = setup.pick(30, 8);
-    println!("desktop7200 in real time: 4 KiB random overwrites of {RANGE_MIB} MiB, a flush after");
+    println!(
+        "desktop7200-bare in real time: 4 KiB random overwrites of {RANGE_MIB} MiB, a flush after"
+    );
     println!("each, {seconds} s. The factor is against inplace, with as many in flight.\n");
     println!("{:<26}{:>10}{:>10}{:>10}{:>10}", "writes/s, in flight:", 1, "factor", 16, "factor");
     let mut baseline = None;
@@ -44,7 +46,7 @@ pub fn emulated(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// A disk with the emulated speed of `desktop7200`.
+/// A disk with the emulated speed of `desktop7200-bare`.
 #[derive(Clone, Copy)]
 enum Served {
     /// A layout in memory.
@@ -87,9 +89,9 @@ impl Served {
             args.extend([image.as_os_str(), OsStr::new("--log"), log.as_os_str()]);
         }
         if let Served::LogOnEqual = self {
-            args.extend(["--log-disk", "desktop7200"].map(OsStr::new));
+            args.extend(["--log-disk", "desktop7200-bare"].map(OsStr::new));
         }
-        args.extend(["--disk", "desktop7200", "--socket"].map(OsStr::new));
+        args.extend(["--disk", "desktop7200-bare", "--socket"].map(OsStr::new));
         args.push(socket.as_os_str());
         let server = Server::seekless(&setup.program, &args)?;
         let size_mib = RANGE_MIB;
@@ -157,7 +159,7 @@ fn rows(text: &str) -> Result<Vec<[f64; 5]>> {
 fn lateness(setup: &Setup, depth: u32, seconds: u64) -> Result<String> {
     let scratch = Scratch::new("lateness")?;
     let socket = scratch.0.join("disk.sock");
-    let words = ["--memory", "1G", "--layout", "inplace", "--disk", "desktop7200", "--socket"];
+    let words = ["--memory", "1G", "--layout", "inplace", "--disk", "desktop7200-bare", "--socket"];
     let mut args = words.map(OsStr::new).to_vec();
     args.push(socket.as_os_str());
     let server = Server::seekless(&setup.program, &args)?;

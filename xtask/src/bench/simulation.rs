@@ -69,6 +69,6 @@ pub fn factors(setup: &Setup) -> Result<()> {
     run(sim.args(["--rest", "200s", "--requests", "500"]))?;
     println!();
     let mut sim = Command::new(&setup.program);
-    sim.args(["sim", "--layout", "inplace,vlog", "--disk", "desktop7200", "--age", "0.5"]);
+    sim.args(["sim", "--layout", "inplace,vlog", "--disk", "desktop7200-bare", "--age", "0.5"]);
     run(sim.args(["--utilisation", "0.5", "--requests", setup.pick("20000", "5000")]))
 }

@@ -73,6 +73,7 @@ pages! {
     exit_codes: "docs/manual/exit-codes.md",
     crash_test_gate: "docs/manual/crash-test-gate.md",
     shingled: "docs/manual/shingled.md",
+    drives: "docs/manual/drives.md",
     crash_test_two_disks: "docs/manual/crash-test-two-disks.md",
 }
 

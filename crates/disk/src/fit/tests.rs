@@ -8,7 +8,7 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::Time;
 
 /// A simulated drive and its time; completions may come late by up to `jitter`.
-struct Emulated {
+pub(super) struct Emulated {
     drive: Drive,
     now: Time,
     jitter: Time,
@@ -16,7 +16,7 @@ struct Emulated {
 }
 
 impl Emulated {
-    fn new(spec: &Spec, jitter: Time) -> Emulated {
+    pub(super) fn new(spec: &Spec, jitter: Time) -> Emulated {
         let drive = Drive::new(spec).expect("a sound specification");
         Emulated { drive, now: 0, jitter, rng: Rng::stream(7, "jitter") }
     }
@@ -148,7 +148,7 @@ fn check(spec: &Spec, fit: &Fit, jitter: Time) {
 
 #[test]
 fn the_built_in_disks_are_recognized() {
-    for name in ["hp97560", "hp97560-full", "st19101", "desktop7200"] {
+    for name in ["hp97560", "hp97560-full", "st19101", "desktop7200-bare"] {
         let spec = builtin(name);
         check(&spec, &fit(&spec, 0), 0);
     }
@@ -209,7 +209,7 @@ fn bands_are_named() {
 
 #[test]
 fn the_built_in_disks_are_recognized_through_noise() {
-    for name in ["hp97560", "hp97560-full", "st19101", "desktop7200"] {
+    for name in ["hp97560", "hp97560-full", "st19101", "desktop7200-bare"] {
         let spec = builtin(name);
         check(&spec, &fit(&spec, JITTER), JITTER);
     }
@@ -288,7 +288,7 @@ fn slipped_defects_break_no_zone() {
 
 #[test]
 fn a_disk_without_a_cache_has_none() {
-    let fit = fit(&builtin("desktop7200"), JITTER);
+    let fit = fit(&builtin("desktop7200-bare"), JITTER);
     assert!(fit.cache.hit.is_none() && !fit.cache.keeps && !fit.cache.reads_ahead);
 }
 
@@ -359,7 +359,7 @@ fn what_the_time_did_not_allow_is_named() {
 }
 
 /// Answers at once, as memory does.
-struct Memory(Time);
+pub(super) struct Memory(pub(super) Time);
 
 impl Probe for Memory {
     fn sectors(&self) -> u64 {

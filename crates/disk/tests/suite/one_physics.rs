@@ -63,7 +63,7 @@ fn course(mut disk: Disk, requests: Vec<(Time, Io)>) -> Vec<(u64, Time, Breakdow
 #[test]
 fn tables_and_model_agree_to_the_nanosecond() {
     let mut variants = Vec::new();
-    for name in ["hp97560", "st19101", "desktop7200"] {
+    for name in ["hp97560", "st19101", "desktop7200-bare"] {
         let spec = specs::find(name).expect("it is built in");
         for policy in [ReadAhead::None, ReadAhead::Forward, ReadAhead::WholeTrack] {
             for fence in [40, spec.buffer.fence_sectors] {

@@ -164,7 +164,7 @@ fn h26_forced_writes_are_overwritten_in_place_where_that_is_better() {
 /// delays the first few.
 #[test]
 fn h26_forced_writes_of_many_stay_in_the_log_where_that_is_better() {
-    for (name, depth) in [("hylog-2003", 4), ("desktop7200", 16)] {
+    for (name, depth) in [("hylog-2003", 4), ("desktop7200-bare", 16)] {
         let target = outer(name, BLOCKS / 4);
         let (told, share) = beside_both(&target, |kind| {
             let mut options = options(kind, 0.8, Cleaning::Adaptive);

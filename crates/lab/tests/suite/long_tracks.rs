@@ -10,9 +10,9 @@ fn no_clock() -> u64 {
     0
 }
 
-/// The tracks and the shortest seek of `desktop7200`, on a sixth of its cylinders.
+/// The tracks and the shortest seek of `desktop7200-bare`, on a sixth of its cylinders.
 fn small_desktop() -> Spec {
-    let mut spec = specs::find("desktop7200").expect("built in");
+    let mut spec = specs::find("desktop7200-bare").expect("built in");
     spec.cylinders = 300;
     spec
 }

@@ -109,7 +109,7 @@ fn turns(name: &str, fit: &RecordedFit) {
 }
 
 const DISKS: [&str; 6] =
-    ["hp97560-full", "desktop7200", "cmr-20tb", "st19101", "cheetah-x15-36lp", "hp97560"];
+    ["hp97560-full", "desktop7200-bare", "cmr-20tb", "st19101", "cheetah-x15-36lp", "hp97560"];
 
 #[test]
 fn the_model_of_a_recording_takes_as_long_on_average() {
@@ -142,11 +142,11 @@ fn a_recording_may_reach_as_far_as_disks_do() {
 
 #[test]
 fn the_rotation_is_told_from_places_that_are_read_again() {
-    for name in ["hp97560-full", "desktop7200", "st19101", "cmr-20tb"] {
+    for name in ["hp97560-full", "desktop7200-bare", "st19101", "cmr-20tb"] {
         turns(name, &fit(&record(name, 3000, again)));
     }
     // Spans of one and five turns agree with half the frequency but for their sign.
-    turns("desktop7200", &fit(&record("desktop7200", 300, one_place)));
+    turns("desktop7200-bare", &fit(&record("desktop7200-bare", 300, one_place)));
 }
 
 /// No rotation is found if everything comes from a cache or takes a constant time.
@@ -166,7 +166,7 @@ fn what_shows_no_platter_has_no_rotation() {
 /// Equal pauses make equal spans, with or without a platter.
 #[test]
 fn one_span_is_no_rotation() {
-    let mut requests = record("desktop7200", 300, one_place);
+    let mut requests = record("desktop7200-bare", 300, one_place);
     for request in &mut requests {
         (request.response_ns, request.pace) = (7 * MILLIS, Pace::Gap(4 * MILLIS));
     }
@@ -185,13 +185,13 @@ fn slow_hits_are_hits() {
     }
     // Without a cache, sequential reads wait for the platter, as all others do.
     for ask in [in_sequence, one_place, anywhere] {
-        assert!(fit(&record("desktop7200", 2000, ask)).hit_share < 0.02);
+        assert!(fit(&record("desktop7200-bare", 2000, ask)).hit_share < 0.02);
     }
 }
 
 #[test]
 fn quick_reads_of_new_places_are_luck() {
-    for name in ["st19101", "desktop7200", "cheetah-x15-36lp"] {
+    for name in ["st19101", "desktop7200-bare", "cheetah-x15-36lp"] {
         let found = fit(&record(name, 2000, anywhere));
         assert!(found.hit_share < 0.02, "{name}: {}", found.hit_share);
     }
@@ -199,7 +199,7 @@ fn quick_reads_of_new_places_are_luck() {
 
 #[test]
 fn centuries_are_refused_with_their_line() {
-    let mut requests = record("desktop7200", 4000, anywhere);
+    let mut requests = record("desktop7200-bare", 4000, anywhere);
     for request in &mut requests {
         request.pace = Pace::Gap(1_000_000 * 1000 * MILLIS);
     }

@@ -8,7 +8,7 @@ use seekless_disk::specs;
 
 fn all(dice: Option<Dice>) -> Vec<Table> {
     let mut tables = Vec::new();
-    for params in [hp(), st(), params("st19101", 8), params("desktop7200", 8)] {
+    for params in [hp(), st(), params("st19101", 8), params("desktop7200-bare", 8)] {
         // A simulated disk has to fit into memory.
         let small = dice.filter(|_| params.cylinders() < 100);
         tables.push(report::track(&params, &UTILISATIONS, small).expect("track"));
@@ -47,7 +47,7 @@ fn every_table_reads_well() {
 /// Outside the range of the paper's fit there is no number.
 #[test]
 fn tracks_too_large_for_the_fit_have_no_equation_10() {
-    let table = report::filling(&params("desktop7200", 1), &[0.25], None).expect("table");
+    let table = report::filling(&params("desktop7200-bare", 1), &[0.25], None).expect("table");
     assert_eq!(table.rows[0][4], None);
     assert!(table.to_json()["rows"][0]["eq10_ms"].is_null());
     assert!(table.to_json()["quantities"]["best_eq10_ms"].is_null());
