@@ -13,7 +13,7 @@ mod phase;
 mod refine;
 mod scene;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::recording::{Figures, Gap, Op, Recorded, ReplayError};
 use crate::spec::{Spec, SpecError};

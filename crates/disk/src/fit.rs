@@ -9,7 +9,7 @@
 //! bounds the positioning time from both sides, a turn apart, and the next pair is sent so that it
 //! halves the remaining interval.
 //!
-//! [`recorded`] estimates fewer parameters, from a recording.
+//! [`recorded`] estimates fewer parameters, from a recording. [`sample`] makes such a recording.
 //!
 //! This module has neither clock nor device: times come from the probe.
 
@@ -19,6 +19,7 @@ mod heads;
 mod layout;
 pub mod recorded;
 mod rotation;
+pub mod sample;
 mod specification;
 #[cfg(test)]
 mod tests;

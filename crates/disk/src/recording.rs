@@ -1,9 +1,10 @@
 //! Recordings of real drives: the requests, when they were sent, and how long the drive took.
 //!
-//! [`Recording`] reads one request after the other from a reader, in any of three formats
+//! [`Recording`] reads one request after the other from a reader, in any of four formats
 //! ([`Format`]). [`Replay`] sends the same requests to a model, and [`Statistics`] computes its
 //! error.
 
+mod blkparse;
 mod csv;
 mod foreign;
 mod lines;
@@ -113,6 +114,8 @@ pub enum Format {
     Csv,
     /// HP Labs' binary records, with a text header or without.
     Srt,
+    /// The events of requests as `blkparse` writes them.
+    Blkparse,
 }
 
 impl Format {
@@ -122,7 +125,11 @@ impl Format {
             return Format::Srt;
         }
         let line = begin.split(|&byte| byte == b'\n').find(|line| csv::is_content(line));
-        if line.is_some_and(|line| line.contains(&b',')) { Format::Csv } else { Format::Columns }
+        match line {
+            Some(line) if blkparse::looks_like(line) => Format::Blkparse,
+            Some(line) if line.contains(&b',') => Format::Csv,
+            _ => Format::Columns,
+        }
     }
 }
 
@@ -150,6 +157,7 @@ enum Reader<R> {
     Columns(lines::Columns<R>),
     Csv(Box<csv::Csv<R>>),
     Srt(srt::Srt<R>),
+    Blkparse(blkparse::Blkparse<R>),
 }
 
 impl<R: BufRead> Recording<R> {
@@ -179,6 +187,7 @@ impl<R: BufRead> Recording<R> {
             Format::Columns => Reader::Columns(lines::Columns::new(bytes)),
             Format::Csv => Reader::Csv(Box::new(csv::Csv::new(bytes)?)),
             Format::Srt => Reader::Srt(srt::Srt::new(bytes)?),
+            Format::Blkparse => Reader::Blkparse(blkparse::Blkparse::new(bytes)),
         };
         Ok(Recording { reader, format, ended: false, count: 0, latest: None, belated: 0 })
     }
@@ -192,7 +201,7 @@ impl<R: BufRead> Recording<R> {
     pub fn passed_over(&self) -> u64 {
         match &self.reader {
             Reader::Srt(reader) => reader.suspect,
-            Reader::Columns(_) | Reader::Csv(_) => 0,
+            Reader::Columns(_) | Reader::Csv(_) | Reader::Blkparse(_) => 0,
         }
     }
 
@@ -200,7 +209,7 @@ impl<R: BufRead> Recording<R> {
     pub fn unknown_columns(&self) -> &[String] {
         match &self.reader {
             Reader::Csv(reader) => &reader.unknown,
-            Reader::Columns(_) | Reader::Srt(_) => &[],
+            Reader::Columns(_) | Reader::Srt(_) | Reader::Blkparse(_) => &[],
         }
     }
 
@@ -240,6 +249,7 @@ impl<R: BufRead> Iterator for Recording<R> {
             Reader::Columns(reader) => reader.read(),
             Reader::Csv(reader) => reader.read(),
             Reader::Srt(reader) => reader.read(),
+            Reader::Blkparse(reader) => reader.read(),
         };
         let found = match found {
             Ok(Some(request)) => self.in_order(request).map(Some),

@@ -1,10 +1,12 @@
 //! `seekless disk`: models of drives, where they come from and how good they are.
 
 mod calibrate;
+mod drives;
 mod files;
 mod fit;
 mod gap;
 mod import;
+mod probe;
 mod validate;
 
 use crate::failure::Outcome;
@@ -21,6 +23,7 @@ Examples:
   seekless disk validate --disk drive.toml --recording drive.trace --gap before
   seekless disk calibrate --disk drive.toml --recording drive.trace --output better.toml
   seekless disk fit --device /dev/sdb --output mine.toml
+  seekless disk probe /dev/sdb --output mine.csv
 
 A specification is a TOML file; every option named --disk takes a built-in name or a path."
 )]
@@ -39,6 +42,8 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Estimate the parameters of a drive from measurements or a recording.
     Fit(fit::Args),
+    /// Read a drive for some minutes and record it for `disk calibrate`.
+    Probe(probe::Args),
 }
 
 /// Runs the subcommand.
@@ -51,5 +56,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Command::Validate(args) => validate::run(args, out),
         Command::Calibrate(args) => calibrate::run(args, out),
         Command::Fit(args) => fit::run(args, out),
+        Command::Probe(args) => probe::run(args, out),
     }
 }

@@ -15,6 +15,7 @@ mod crash_clients;
 mod crash_test;
 mod crashes;
 mod disk_fit;
+mod disk_learn;
 mod disk_models;
 mod disk_speed;
 mod effect;

@@ -68,8 +68,9 @@ pub(super) fn passed(spec: &Spec, timed: &[Timed]) -> Result<Vec<Passed>, SpecEr
         let Some(found) = ask(&mut drive, one.issued, request) else { continue };
         // A read that is served while the head reads ahead counts from its command on.
         let begun = one.issued + found.spent.overhead_ns + found.spent.queue_ns;
+        // The one sector of a request begins and ends with the same time.
         let timed_by_platter = found.media_end != UNDECIDED
-            && found.media_end > found.media_start
+            && (found.media_end > found.media_start || sectors == 1)
             && (write || found.media_start > begun);
         if !timed_by_platter || (write && early) {
             continue;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::drive::{Drive, Request};
 use crate::recording::{Pace, Place};
+use crate::spec::geometry::{Pattern, PatternChild, PatternEntry, PatternNode, PatternTrack};
 use crate::spec::{Phase, PhaseZone};
 use seekless_engine::io;
 use seekless_engine::rng::Rng;
@@ -15,12 +16,12 @@ const DISK: &str = "name = 'x'\nsummary = ''\nrpm = 7200\nheads = 4\ncylinders =
     [[zones]]\nlast_cylinder = 399\nsectors = 120\ntrack_skew = 17\ncylinder_skew = 30\n\
     [[zones]]\nsectors = 90\ntrack_skew = 17\ncylinder_skew = 30\n";
 
-fn disk() -> Spec {
+pub(crate) fn disk() -> Spec {
     Spec::parse(DISK).expect("it is sound")
 }
 
 /// The drive of which the specification knows neither the angles nor the rotation.
-fn truth() -> Spec {
+pub(crate) fn truth() -> Spec {
     let zone = |first_cylinder, offset, cylinder| PhaseZone {
         first_cylinder,
         offset,
@@ -85,6 +86,68 @@ fn angles_and_rotation_are_learnt_from_a_recording() {
         assert!(phase < 0.05 && found.before.phase_ms.is_some_and(|ms| ms > 1.0), "{phase}");
         assert!(found.learnt.iter().any(|line| line.contains("angles")), "{:?}", found.learnt);
     }
+}
+
+/// The same drive with a layout that zones cannot express: bands of a hundred cylinders, inwards on
+/// one surface and outwards on the other.
+fn banded() -> Spec {
+    let entry = |lbn, length, run, cylinder, cylinder_length, cylinder_run, head, child| {
+        let (offset, skew) = (0.0, 0.25);
+        PatternEntry {
+            lbn,
+            length,
+            run,
+            cylinder,
+            cylinder_length,
+            cylinder_run,
+            offset,
+            skew,
+            head,
+            child,
+        }
+    };
+    let track = PatternChild::Track(0);
+    let band = PatternNode {
+        entries: vec![
+            entry(0, 120, 12_000, 0, 1, 100, 0, track),
+            entry(12_000, 120, 12_000, 99, 1, -100, 1, track),
+        ],
+    };
+    let bands = entry(0, 24_000, 8 * 24_000, 0, 100, 800, 0, PatternChild::Node(0));
+    let pattern = Pattern {
+        root: 1,
+        tracks: vec![PatternTrack { first: 0, last: 119, sectors: 120 }],
+        nodes: vec![band, PatternNode { entries: vec![bands] }],
+        ..Pattern::default()
+    };
+    Spec { heads: 2, zones: vec![], pattern: Some(pattern), ..disk() }
+}
+
+#[test]
+fn angles_of_a_layout_of_patterns_are_learnt() {
+    let zone = PhaseZone { cylinder: 0.0613, ..PhaseZone::default() };
+    let phase = Phase { heads: vec![0.0, 0.07], zones: vec![zone], ..Phase::default() };
+    let drive = Spec { phase: Some(phase), rpm: 7188.0, ..banded() };
+    let recording = record(&drive, 2000, 0.3, true);
+    let found = calibrate(&banded(), &recording, Options::default()).expect("it is long enough");
+    assert!((found.spec.rpm - 7188.0).abs() < 1.0, "{} {:?}", found.spec.rpm, found.missing);
+    let [old, new] = [&found.before, &found.after].map(|one| one.figures.mae_ms);
+    assert!(old.is_some_and(|ms| ms > 1.0) && new.is_some_and(|ms| ms < 0.2), "{old:?} {new:?}");
+    assert_eq!(found.spec.pattern, banded().pattern, "what is learnt is beside the layout");
+}
+
+/// Responses that follow no platter: neither reading of gaps is right, and that is said.
+#[test]
+fn gaps_that_make_no_sense_either_way_are_told() {
+    let mut recording = record(&truth(), 800, 0.0, true);
+    let mut rng = Rng::stream(9, "chance");
+    for one in &mut recording {
+        one.response_ns = 2_000_000 + rng.below(14_000_000);
+    }
+    let found = calibrate(&disk(), &recording, Options::default()).expect("it is read");
+    assert_eq!(found.readings.gap(), None, "{:?}", found.readings);
+    assert_eq!(found.spec.phase, None);
+    assert!(found.missing[0].starts_with("how gaps are read: angles agree by"), "{found:?}");
 }
 
 #[test]

@@ -197,12 +197,19 @@ impl<'a> Bench<'a> {
         lbn + self.reach.1 >= read && lbn <= read.saturating_add(self.reach.0)
     }
 
+    /// True if the cache may hold a sector.
+    pub(super) fn held(&self, lbn: u64) -> bool {
+        self.history.iter().any(|&read| self.near(lbn, read))
+    }
+
+    /// The first sector of the last read.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.history.back().copied()
+    }
+
     /// Reads elsewhere until the cache does not hold a sector.
     pub(super) fn forget(&mut self, lbn: u64) -> Measured<()> {
-        if self.history.iter().any(|&read| self.near(lbn, read)) {
-            self.evict(&[lbn])?;
-        }
-        Ok(())
+        if self.held(lbn) { self.evict(&[lbn]) } else { Ok(()) }
     }
 
     /// The same for a sector and a range of others.

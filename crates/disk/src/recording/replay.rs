@@ -95,8 +95,8 @@ pub enum ReplayError {
 /// No recording has more drives than this.
 const MOST_DEVICES: usize = 256;
 
-/// A replay at depth one. Drives that share a recording have a model each; if the recording has
-/// pauses, they count from the completion before on the same drive.
+/// A replay at depth one. Drives that share a recording have a model each; pauses count from the
+/// completion before on the same drive.
 #[derive(Debug)]
 pub struct Replay<S, F> {
     gap: Gap,
@@ -114,6 +114,32 @@ struct Drive<S> {
     idle: Time,
     /// When the next request may be sent at the earliest.
     next: Time,
+    /// The request before, if the recording has times.
+    before: Option<Before>,
+}
+
+/// A request whose time is recorded.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// When it was sent, by the recording.
+    at: Time,
+    /// When it was complete, by the recording.
+    done: Time,
+    /// When the host of the model had it.
+    arrived: Time,
+}
+
+impl Before {
+    /// When the host of the model has a request that was sent at `at`; `idle` is when the model was
+    /// done with this one. A pause stays as long as it was: the platter of the model turns to
+    /// where that of the drive was. Requests that came before the drive was done keep their
+    /// distance.
+    fn next(self, at: Time, idle: Time) -> Time {
+        match at.checked_sub(self.done) {
+            Some(pause) => idle.saturating_add(pause),
+            None => self.arrived.saturating_add(at.saturating_sub(self.at)),
+        }
+    }
 }
 
 impl<S: Subject, F: FnMut() -> S> Replay<S, F> {
@@ -140,12 +166,20 @@ impl<S: Subject, F: FnMut() -> S> Replay<S, F> {
         if lbn.checked_add(u64::from(sectors)).is_none_or(|end| end > capacity) {
             return Err(ReplayError::OutOfRange { place, lbn, sectors, capacity });
         }
-        let issued = match (request.pace, gap) {
+        let arrived = match (request.pace, gap) {
             (Pace::Gap(pause), Gap::Before) => drive.idle.saturating_add(pause),
             (Pace::Gap(_), Gap::After) => drive.next,
-            // The requests of the host queue up while the drive is busy.
-            (Pace::At(at), _) => at.saturating_sub(origin).max(drive.idle),
+            (Pace::At(at), _) => match drive.before {
+                None => at.saturating_sub(origin),
+                Some(before) => before.next(at, drive.idle),
+            },
         };
+        // The requests of the host queue up while the drive is busy.
+        let issued = arrived.max(drive.idle);
+        if let Pace::At(at) = request.pace {
+            let done = at.saturating_add(request.response_ns);
+            drive.before = Some(Before { at, done, arrived });
+        }
         if issued > LONGEST_REPLAY {
             return Err(ReplayError::TooLong { place });
         }
@@ -170,7 +204,8 @@ impl<S: Subject, F: FnMut() -> S> Replay<S, F> {
             }
             None => {
                 let subject = (self.make)();
-                self.drives.push(Drive { device: request.device, subject, idle: 0, next: 0 });
+                let device = request.device;
+                self.drives.push(Drive { device, subject, idle: 0, next: 0, before: None });
                 self.drives.len() - 1
             }
         };

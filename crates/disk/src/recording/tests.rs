@@ -226,9 +226,12 @@ fn gaps_count_before_or_after() {
     let text = "R a 0 1 5 100\nR a 1 1 5 200\nR a 2 1 5 300\n";
     assert_eq!(asked(Gap::After, text), [0, 110, 320]);
     assert_eq!(asked(Gap::Before, text), [100, 310, 620]);
-    // Times are kept, but no request is sent while the one before is served.
+    // With times, pauses are kept: the model takes twice as long, so its requests come later.
     let text = "op,lbn,sectors,response_us,time_us\nR,0,1,5,1000\nR,0,1,5,1005\nR,0,1,5,1100\n";
-    assert_eq!(asked(Gap::After, text), [0, 10, 100]);
+    assert_eq!(asked(Gap::After, text), [0, 10, 110]);
+    // What came while the drive was busy keeps its distance, but is not sent while the model is.
+    let text = "op,lbn,sectors,response_us,time_us\nR,0,1,50,1000\nR,0,1,50,1004\nR,0,1,5,1030\n";
+    assert_eq!(asked(Gap::After, text), [0, 10, 30]);
     // Another drive does not wait for the first one.
     let text = "op,lbn,sectors,response_us,time_us,device\nR,0,1,5,1000,0\nR,0,1,5,1005,1\n";
     assert_eq!(asked(Gap::After, text), [0, 5]);

@@ -1,7 +1,6 @@
 //! `seekless disk fit`: the parameters of a drive from measurements or a recording.
 
-mod probe;
-
+use super::drives;
 use super::files;
 use super::files::wrong_recording;
 use super::gap::{self, Gap};
@@ -9,10 +8,9 @@ use super::validate::figures;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::spec;
 use crate::term::{Progress, Style};
-use seekless_disk::Drive;
 use seekless_disk::fit::recorded::{RecordedFit, recorded};
 use seekless_disk::fit::{
-    Estimate, Fit, FitError, Options, Probe, Reach, SeekPoint, Step, ZoneFit, measure,
+    Estimate, Fit, FitError, Options, Reach, SeekPoint, Step, ZoneFit, measure,
 };
 use seekless_disk::recording::{self, ReplayError};
 use seekless_engine::span::Span;
@@ -23,7 +21,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Default limit for measuring a real drive.
-const BUDGET: Span = Span { ns: 900 * SECONDS };
+pub(super) const BUDGET: Span = Span { ns: 900 * SECONDS };
 
 /// Arguments of `seekless disk fit`.
 #[derive(Debug, clap::Args)]
@@ -107,7 +105,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     tell(args, &fit, &origin, out)
 }
 
-fn failure(error: FitError) -> Failure {
+pub(super) fn failure(error: FitError) -> Failure {
     let exit = match &error {
         FitError::Probe(_) => Exit::Backing,
         FitError::TimeUp(_) | FitError::TooLong(_) => Exit::Usage,
@@ -164,24 +162,10 @@ fn measured(args: &Args) -> Result<(Fit, String), Failure> {
         let seconds = step.took / SECONDS;
         progress.show(|| format!("{} ({} reads, {seconds} s)", step.what, step.reads));
     };
-    let (mut probe, origin): (Box<dyn Probe>, String) = match &args.source {
-        Source { disk: Some(name), .. } => {
-            options.budget = budget;
-            let spec = spec::find(name)?;
-            let drive = Drive::new(&spec)
-                .map_err(|error| Failure::from_message(Exit::Usage, &format!("{name}: {error}")))?;
-            (Box::new(probe::Simulated::new(drive)), format!("the model {name}"))
-        }
-        Source { device: Some(path), .. } => {
-            options.budget = Some(budget.unwrap_or(BUDGET.ns));
-            (Box::new(probe::Device::open(path)?), path.display().to_string())
-        }
-        _ => return Err(Failure::usage("no drive is given").hint("give --device or --disk")),
-    };
-    if probe.sectors() < 4096 {
-        let cause = format!("{origin} has {} sectors", probe.sectors());
-        return Err(Failure::usage(cause).hint("at least 4096 are needed"));
-    }
+    let Source { device, disk, .. } = &args.source;
+    let (mut probe, origin) = drives::open(device.as_deref(), disk.as_deref())?;
+    // A model takes no real time.
+    options.budget = budget.or(device.is_some().then_some(BUDGET.ns));
     let fit = measure(probe.as_mut(), &options, &mut show).map_err(failure)?;
     Ok((fit, origin))
 }

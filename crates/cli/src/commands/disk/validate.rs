@@ -240,13 +240,14 @@ fn format_name(format: Format) -> &'static str {
         Format::Columns => "columns",
         Format::Csv => "csv",
         Format::Srt => "srt",
+        Format::Blkparse => "blkparse",
     }
 }
 
 fn text(args: &Args, replayed: &Replayed, out: &mut dyn Write) -> Outcome {
     let report = &replayed.report;
     let pauses = match gap_used(replayed) {
-        "times" => "sent at their times, one at a time",
+        "times" => "sent after the pauses that their times leave",
         "before" => "each gap read as the pause before its request",
         _ => "each gap read as the pause after its request",
     };

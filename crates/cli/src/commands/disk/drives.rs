@@ -1,6 +1,7 @@
 //! The drives that are measured: a block device in real time, or a simulated drive in virtual time.
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::spec;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use seekless_disk::Drive;
@@ -17,21 +18,51 @@ use std::time::{Duration, Instant};
 /// Most sectors of a request to a device. The kernel would split a larger one.
 const LARGEST: u32 = 1024;
 
+/// A drive of fewer sectors is too small to measure.
+const LEAST: u64 = 4096;
+
 /// Alignment of memory for direct reads, in bytes.
 const ALIGNMENT: usize = 4096;
 
 /// The last part of a pause is spent spinning, because sleeping is less exact.
 const AWAKE: Duration = Duration::from_micros(150);
 
+/// The drive that a command measures, and what it is called.
+///
+/// # Errors
+/// If there is none, it cannot be opened, or it is too small to measure.
+pub(super) fn open(
+    device: Option<&Path>,
+    disk: Option<&str>,
+) -> Result<(Box<dyn Probe>, String), Failure> {
+    let (probe, origin): (Box<dyn Probe>, String) = match (device, disk) {
+        (_, Some(name)) => {
+            let spec = spec::find(name)?;
+            let drive = Drive::new(&spec)
+                .map_err(|error| Failure::from_message(Exit::Usage, &format!("{name}: {error}")))?;
+            (Box::new(Simulated::new(drive)), format!("the model {name}"))
+        }
+        (Some(path), None) => (Box::new(Device::open(path)?), path.display().to_string()),
+        (None, None) => {
+            return Err(Failure::usage("no drive is given").hint("name a device, or give --disk"));
+        }
+    };
+    if probe.sectors() < LEAST {
+        let cause = format!("{origin} has {} sectors", probe.sectors());
+        return Err(Failure::usage(cause).hint(format!("at least {LEAST} are needed")));
+    }
+    Ok((probe, origin))
+}
+
 /// A simulated drive as a black box.
-pub struct Simulated {
+struct Simulated {
     drive: Drive,
     now: Time,
 }
 
 impl Simulated {
     /// An idle drive at time 0.
-    pub fn new(drive: Drive) -> Simulated {
+    fn new(drive: Drive) -> Simulated {
         Simulated { drive, now: 0 }
     }
 }
@@ -61,7 +92,7 @@ impl Probe for Simulated {
 }
 
 /// A block device, or a file, past the page cache.
-pub struct Device {
+struct Device {
     file: File,
     path: PathBuf,
     sectors: u64,
@@ -75,7 +106,7 @@ impl Device {
     ///
     /// # Errors
     /// If it cannot be opened, or does not support reads past the page cache.
-    pub fn open(path: &Path) -> Result<Device, Failure> {
+    fn open(path: &Path) -> Result<Device, Failure> {
         let shown = path.display();
         let opened = OpenOptions::new()
             .read(true)
