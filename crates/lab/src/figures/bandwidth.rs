@@ -44,7 +44,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
     let job = |&kb: &u64| {
         let key = Key { policy: "", volume: IN_PLACE.name, variant: variant(kb) };
         let work = Work::Raw { each: kb << 10, all };
-        Job { key, factor: AS_IT_IS, platform: Platform::Barracuda, work }
+        Job { key, factor: AS_IT_IS, platform: Platform::Barracuda, angle: 0, work }
     };
     SIZES_KB.iter().map(job).collect()
 }

@@ -27,7 +27,7 @@ pub(super) fn jobs(settings: &Settings) -> Vec<Job> {
     let job = |&percent: &u32| {
         let key = Key { policy: "", volume: IN_PLACE.name, variant: variant(percent) };
         let work = Work::Buffered { percent, updates };
-        Job { key, factor: AS_IT_IS, platform: Platform::St19101, work }
+        Job { key, factor: AS_IT_IS, platform: Platform::St19101, angle: 0, work }
     };
     percents.iter().map(job).collect()
 }

@@ -55,7 +55,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
         };
         let key = Key { policy: policy.name(), volume: IN_PLACE.name, variant: VARIANT.to_owned() };
         let work = Work::Crashes(Box::new(options));
-        Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, work }
+        Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, angle: 0, work }
     };
     settings.policies().into_iter().map(job).collect()
 }

@@ -21,6 +21,10 @@ pub const FACTORS: [f64; 3] = [0.5, 1.0, 2.0];
 /// The host as it is, in [`FACTORS`].
 pub const AS_IT_IS: usize = 1;
 
+/// A synchronous figure depends on the angle between the places that its writes touch in turn. So
+/// it is measured on so many disks, whose tracks differ by equal parts of a turn.
+pub const ANGLES: u32 = 5;
+
 /// Why a figure cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum FigureError {
@@ -74,11 +78,11 @@ impl Platform {
         specs::find(self.name()).map(|spec| 60_000.0 / spec.rpm)
     }
 
-    /// The disk.
+    /// The disk, with so many parts of [`ANGLES`] of a turn more from each track to the next.
     ///
     /// # Errors
     /// [`FigureError::Disk`].
-    pub fn target(self) -> Result<Target, FigureError> {
+    pub fn target(self, angle: u32) -> Result<Target, FigureError> {
         let name = self.name();
         let none = || FigureError::Disk(name, "there is none".to_owned());
         let mut spec: Spec = specs::find(name).ok_or_else(none)?;
@@ -88,6 +92,12 @@ impl Platform {
         }
         if self == Platform::Barracuda {
             spec.bus = None;
+        }
+        for zone in spec.zones.iter_mut().filter(|_| angle > 0) {
+            let turn = f64::from(zone.sectors);
+            let more = turn * f64::from(angle) / f64::from(ANGLES);
+            zone.track_skew = (zone.track_skew + more) % turn;
+            zone.cylinder_skew = (zone.cylinder_skew + more) % turn;
         }
         let blame = |error: SpecError| FigureError::Disk(name, error.to_string());
         Target::disk(&spec, None).map_err(blame)
@@ -185,6 +195,8 @@ pub struct Job {
     pub factor: usize,
     /// The disk.
     pub platform: Platform,
+    /// Parts of [`ANGLES`] of a turn that its tracks have been turned by.
+    pub angle: u32,
     /// What runs.
     pub work: Work,
 }
@@ -207,7 +219,7 @@ pub fn files(key: &Key, platform: Platform, options: &FilesOptions) -> Vec<Job> 
     let job = |(factor, by): (usize, &f64)| {
         let host = options.host.scaled(*by);
         let work = Work::Files(Box::new(FilesOptions { host, ..options.clone() }));
-        Job { key: key.clone(), factor, platform, work }
+        Job { key: key.clone(), factor, platform, angle: 0, work }
     };
     let wanted = |(factor, _): &(usize, &f64)| options.host.takes_time() || *factor == AS_IT_IS;
     FACTORS.iter().enumerate().filter(wanted).map(job).collect()
@@ -227,6 +239,48 @@ pub fn files_on(
     jobs
 }
 
+/// The name of a run on a disk whose tracks have been turned.
+fn turned_variant(variant: &str, angle: u32) -> String {
+    match angle {
+        0 => variant.to_owned(),
+        _ => format!("{variant}, tracks turned by {angle}/{ANGLES}"),
+    }
+}
+
+/// Adds the run among `jobs` with the host as it is, on the disks with the other angles.
+pub fn at_all_angles(jobs: &mut Vec<Job>) {
+    let Some(plain) = jobs.iter().find(|job| job.factor == AS_IT_IS).cloned() else { return };
+    for angle in 1..ANGLES {
+        let variant = turned_variant(&plain.key.variant, angle);
+        let key = Key { variant, ..plain.key.clone() };
+        jobs.push(Job { key, angle, ..plain.clone() });
+    }
+}
+
+/// A value at all angles at which it was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spread(pub Vec<f64>);
+
+impl Spread {
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
+    }
+
+    /// The least and the largest.
+    pub fn ends(&self) -> (f64, f64) {
+        let end = |of: fn(f64, f64) -> f64| self.0.iter().copied().reduce(of).unwrap_or(0.0);
+        (end(f64::min), end(f64::max))
+    }
+
+    /// For people.
+    pub fn told(&self) -> String {
+        let (least, most) = self.ends();
+        let count = self.0.len();
+        format!("{least:.2} to {most:.2} at {count} angles between tracks, the mean counts")
+    }
+}
+
 /// Requests of a stream, each of 64 KiB.
 const STREAM_REQUESTS: u64 = 2000;
 const STREAM_BLOCKS: u32 = 16;
@@ -239,7 +293,7 @@ impl Job {
     pub fn stream(platform: Platform, reads: bool) -> Job {
         let variant = stream_variant(reads).to_owned();
         let key = Key { policy: "", volume: IN_PLACE.name, variant };
-        Job { key, factor: AS_IT_IS, platform, work: Work::Stream { reads } }
+        Job { key, factor: AS_IT_IS, platform, angle: 0, work: Work::Stream { reads } }
     }
 
     /// Its name for people.
@@ -253,7 +307,7 @@ impl Job {
     /// # Errors
     /// What the run found.
     pub fn run(&self, clock: Clock) -> Result<Outcome, FigureError> {
-        let target = self.platform.target()?;
+        let target = self.platform.target(self.angle)?;
         match &self.work {
             Work::Files(options) => {
                 let report = run::run(&target, options, clock);
@@ -351,6 +405,27 @@ impl<'r> Results<'r> {
             Some(Outcome::Files(report)) => Ok(report),
             _ => Err(format!("{policy} on {volume} was not run")),
         }
+    }
+
+    /// A value of a run at each angle between tracks. The first is that of the disk as it is; the
+    /// others have the host as it is.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn spread(
+        &self,
+        policy: &'static str,
+        volume: &'static str,
+        variant: &str,
+        value: impl Fn(&FilesReport) -> Told<f64>,
+    ) -> Told<Spread> {
+        let mut found = vec![value(self.files(policy, volume, variant)?)?];
+        for angle in 1..ANGLES {
+            if let Ok(report) = self.files(policy, volume, &turned_variant(variant, angle)) {
+                found.push(value(report)?);
+            }
+        }
+        Ok(Spread(found))
     }
 
     /// A phase of a run.

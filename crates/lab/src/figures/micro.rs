@@ -8,7 +8,8 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
-    self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Told, Volume, ratio, spent_both, spent_in,
+    self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Spread, Told, Volume, ratio, spent_both,
+    spent_in,
 };
 use super::published::{CREATE, DELETE, SIZES_KB, SYSTEMS, column};
 use super::setup;
@@ -64,7 +65,12 @@ fn jobs(settings: &Settings) -> Vec<Job> {
                 let (host, mkfs) = (host(), mkfs());
                 let options = FilesOptions { amount, host, mkfs, policy, ..options };
                 let key = Key { policy: policy.name(), volume: volume.name, variant: label(kb) };
-                jobs.extend(job::files_on(&key, Platform::Cheetah, options, (volume, &CLAIMED)));
+                let claimed = (volume, &CLAIMED[..]);
+                let mut runs = job::files_on(&key, Platform::Cheetah, options, claimed);
+                if volume == IN_PLACE && policy.name() == "sync" && kb == 64 {
+                    job::at_all_angles(&mut runs);
+                }
+                jobs.extend(runs);
             }
         }
     }
@@ -194,6 +200,14 @@ fn plain<'r>(
     phase(results, policy, IN_PLACE.name, what, kb)
 }
 
+/// A value of a phase of the synchronous policy with files of 64 KB, at each angle between tracks.
+fn synchronous(results: &Results<'_>, what: &str, value: fn(&PhaseReport) -> f64) -> Told<Spread> {
+    let phase = format!("{what} {}", label(64));
+    results.spread("sync", IN_PLACE.name, &label(64), |report| {
+        report.phase(&phase).map(value).ok_or_else(|| format!("{phase} was not run"))
+    })
+}
+
 /// J10, J12, J13 and J17: rates and their ratios.
 fn rates(results: &Results<'_>, judge: &mut Judge<'_>) {
     for what in ["read", "write"] {
@@ -287,8 +301,18 @@ fn deletes_by(
     when: &str,
     rate: fn(&PhaseReport) -> f64,
 ) {
-    let delete = |policy, kb| plain(results, policy, "delete", kb).map(rate);
-    let because = |policy, kb| move || spent_in(plain(results, policy, "delete", kb));
+    let sync = synchronous(results, "delete", rate);
+    let delete = |policy, kb| match (policy, kb) {
+        ("sync", 64) => sync.as_ref().map(Spread::mean).map_err(String::clone),
+        _ => plain(results, policy, "delete", kb).map(rate),
+    };
+    let because = |policy, kb| {
+        let spread = sync.as_ref().ok().filter(|_| policy == "sync").map(Spread::told);
+        move || {
+            let spent = spent_in(plain(results, policy, "delete", kb));
+            spread.map_or(spent.clone(), |spread| format!("{spread}; {spent}"))
+        }
+    };
     for (name, policy, paper) in [("FFS", "sync", 163.0), ("FFS-async", "async", 2929.0)] {
         let says = format!("{name} removes files of 64 KB{when}");
         let claim = judge.claim(format!("J18/{policy}{id}"), says).unit("files/s");

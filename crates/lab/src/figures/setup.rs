@@ -37,7 +37,7 @@ fn platform(judge: &mut Judge<'_>) {
     let rpm = disk.revolution_ms().map(|turn| 60_000.0 / turn);
     let rpm = rpm.ok_or_else(|| "the disk is not built in".to_owned());
     claim.near(10_000.0, 0.01, rpm, String::new);
-    let megabytes = disk.target().map_err(|error| error.to_string());
+    let megabytes = disk.target(0).map_err(|error| error.to_string());
     let megabytes = megabytes.map(|target| (target.blocks() * BLOCK_BYTES as u64) as f64 / 1e6);
     let claim = judge.claim("J1/partitions", "room for 9088 MB of files and 128 MB of log");
     claim.unit("MB").at_least(PARTITIONS_MB, megabytes, || {

@@ -302,7 +302,7 @@ fn setup(results: &Results<'_>, judge: &mut Judge<'_>) {
     let says = "the tree has 31 directories and 508 files with 9.9 KB on average";
     judge.claim("D15", says).shape(tree, || spent_in(untar));
     let disk = Platform::Barracuda;
-    let measured = disk.target().map_err(|error| error.to_string()).and_then(|target| {
+    let measured = disk.target(0).map_err(|error| error.to_string()).and_then(|target| {
         let turn = disk.revolution_ms().ok_or("the disk is not built in")?;
         let (bytes, rpm) = (target.blocks() * 4096, 60_000.0 / turn);
         let holds = (rpm - 7200.0).abs() < 100.0 && bytes >= 4 * 1_000_000_000;

@@ -67,7 +67,7 @@ fn fresh(host: &str, disk: Platform) -> String {
 /// The largest volume that the layouts of claims can have on a disk; less if a layout has less
 /// room.
 fn volume_blocks(disk: Platform, kind: Kind) -> Option<u64> {
-    let target = disk.target().ok()?;
+    let target = disk.target(0).ok()?;
     let claimed = CLAIMED.iter().map(|volume| volume.kind);
     claimed.chain([kind]).map(|kind| target.largest_volume(kind)).min()
 }
