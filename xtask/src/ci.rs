@@ -195,7 +195,14 @@ fn tree() -> Result<Option<String>> {
 
 /// Finds each planted bug from three seeds, and looks for rules that one of them shows unnoticed.
 fn planted_bugs() -> Result<()> {
-    let bugs = ["--", "planted_bugs::", "planted_files::", "rules::", "--include-ignored"];
+    let bugs = [
+        "--",
+        "planted_bugs::",
+        "planted_files::",
+        "rules::",
+        "files::every_short",
+        "--include-ignored",
+    ];
     let mut test = cargo();
     test.args(["test", "--package", "seekless-prove"]).args(SUITE).args(bugs);
     test.env("SEEKLESS_SEEDS", "3");

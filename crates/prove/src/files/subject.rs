@@ -275,6 +275,18 @@ impl FileSubject {
         Kind::all().flat_map(of).collect()
     }
 
+    /// Every format under the policies that keep a log, with each mode of data.
+    pub fn logged() -> Vec<FileSubject> {
+        let modes = [DataMode::Ordered, DataMode::Writeback];
+        let of = |kind: Kind| {
+            let policies = PolicyKind::LOGGED.into_iter();
+            policies.flat_map(move |policy| {
+                modes.into_iter().filter_map(move |data| FileSubject::with_data(kind, policy, data))
+            })
+        };
+        Kind::all().flat_map(of).collect()
+    }
+
     /// True if a repair comes before a mount after a crash.
     fn repairs(self) -> bool {
         self.own_rules().is_none_or(Rules::repairs)

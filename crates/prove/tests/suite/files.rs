@@ -28,6 +28,32 @@ fn every_policy_keeps_its_contract() {
     }
 }
 
+/// Policies that keep a log cannot be chosen yet. Each commit holds them to their contract all the
+/// same.
+#[test]
+fn every_log_keeps_its_contract() {
+    let states = if std::env::var_os("SEEKLESS_FULL").is_some() { 1_000_000 } else { 10_000 };
+    for subject in FileSubject::logged() {
+        let options = ProveOptions { states, ..ProveOptions::of(subject) };
+        let report = swept(&options);
+        assert!(report.violations.is_empty(), "{}", report.to_text());
+        let f = report.faults;
+        assert!(f.lost > 0 && f.torn > 0 && f.reordered > 0 && f.second_cuts > 0, "{f:?}");
+    }
+}
+
+/// All sequences of one operation, for a log with and without calls that wait for it. Nightly.
+#[test]
+#[ignore = "takes a minute; `cargo xtask ci nightly` runs it"]
+fn every_short_sequence_keeps_the_contract_of_a_log() {
+    for policy in [PolicyKind::Wafs1Async, PolicyKind::Wafs2Sync] {
+        let subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
+        let subject = FileSubject { ace: Some(Ace::One), ..subject };
+        let report = swept(&ProveOptions { states: u64::MAX, ..ProveOptions::of(subject) });
+        assert!(report.violations.is_empty(), "{}", report.to_text());
+    }
+}
+
 #[test]
 fn every_short_sequence_keeps_the_contract() {
     for subject in FileSubject::all() {

@@ -6,6 +6,9 @@
 
 use crate::hunters::{Hunt, Known, cheap, each, hunts, is_long};
 use seekless_engine::planted::{PlantedBug, with_bug};
+use seekless_formats::Kind;
+use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use seekless_fs::policy::planted::policies;
 use seekless_prove::files::FileSubject;
 use seekless_prove::{ProveOptions, ProveReport, prove};
@@ -44,7 +47,19 @@ pub fn planted() -> Vec<(FileSubject, PlantedBug)> {
         let shows = move |subject: &FileSubject| policies(bug).contains(&subject.policy);
         FileSubject::all().into_iter().filter(shows).map(move |subject| (subject, bug))
     };
-    PlantedBug::FILES.into_iter().flat_map(of).collect()
+    let logged = PlantedBug::JOURNAL.map(|bug| (logged(bug), bug));
+    PlantedBug::FILES.into_iter().flat_map(of).chain(logged).collect()
+}
+
+/// The subject in which a bug of a log shows. What a log orders in any case shows where it orders
+/// nothing else.
+fn logged(bug: PlantedBug) -> FileSubject {
+    let data = match bug {
+        PlantedBug::MovedTailLate => DataMode::Writeback,
+        _ => DataMode::Ordered,
+    };
+    let subject = FileSubject::with_data(Kind::default(), PolicyKind::Wafs1Async, data);
+    subject.expect("it has a contract")
 }
 
 /// The lines of the table in `docs/proof.md`.

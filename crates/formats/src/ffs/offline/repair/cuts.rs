@@ -133,8 +133,8 @@ fn a_new_part_of_an_inode_table_is_durable_before_it_counts() {
 fn copies_of_a_superblock_that_are_completed_are_durable() {
     let mut cells = sample(8192, 4096);
     let superblock = examine(&mut MediumDisk(&mut cells)).expect("readable").superblock;
-    let end = superblock.geometry().expect("made").bytes();
-    let places: Vec<_> = superblocks::places(&MediumDisk(&mut cells), end).collect();
+    let places = superblocks::places(&MediumDisk(&mut cells), &superblock).expect("made");
+    let places: Vec<_> = places.collect();
     assert!(!places.is_empty(), "it has copies");
     for &at in &places {
         MediumDisk(&mut cells).write(at, Data::zeros(1)).expect("memory");
