@@ -111,7 +111,7 @@ planted_bugs! {
     IntentForgotten: "the log does not have the space that an operation gives up",
     OrphanForgotten: "the log does not have the inodes that lose their last name",
     RedoStopsEarly: "a recovery leaves out the last group",
-    MovedTailLate: "the end of a file that moves need not be on the disk before the log leads to it",
+    MovedTailLate: "the end of a file that moves need not be written before the log leads there",
     FsyncWithoutLog: "fsync does not write the log",
     CutTailCounted: "an inode counts the sectors of a tail that was cut off",
 }

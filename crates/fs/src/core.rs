@@ -22,6 +22,8 @@ pub(crate) mod trim;
 pub mod tx;
 pub mod waiting;
 
+pub use crate::seal::Seals;
+
 use crate::policy::Policy;
 use crate::policy::guard::Manifest;
 use crate::tx::BlockNo;
@@ -36,23 +38,12 @@ use seekless_engine::layer::Port;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, MILLIS, Time};
 use settle::Barriers;
-use std::fmt::Debug;
 use std::sync::Arc;
 use syncer::Wheel;
 use waiting::Ready;
 
 /// Names a call of the file system inside the core.
 pub type CallKey = usize;
-
-/// The seals of metadata sectors, as the format of a file system defines them.
-pub trait Seals: Debug + Send + Sync {
-    /// True if the seal of this sector of 512 bytes is right. `sector` counts from the start of the
-    /// volume.
-    fn is_right(&self, sector: u64, kind: crate::tx::PageKind, bytes: &[u8]) -> bool;
-
-    /// Sets the seal of a sector that goes to the volume.
-    fn set(&self, sector: u64, kind: crate::tx::PageKind, bytes: &mut [u8]);
-}
 
 /// What the write of a part of a block covers, on volumes that take parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 //!
 //! The bytes are those of `SPEC.md`, "Log of a file system".
 
+pub mod edit;
 pub mod format;
 pub mod group;
 pub mod redo;
@@ -21,6 +22,7 @@ pub mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use edit::Edit;
 pub use format::{LogShape, LogSuperblock, Lsn};
 pub use group::{GroupBuilder, GroupView, Malformed, Record};
 pub use redo::{Redo, SectorRedo, Space};

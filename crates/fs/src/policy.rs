@@ -12,8 +12,7 @@ pub mod planted;
 
 use crate::call::Timestamp;
 use crate::core::page::{Mask, Page};
-use crate::core::tx::Edit;
-use crate::log::{LogWrite, Lsn};
+use crate::log::{Edit, LogWrite, Lsn};
 use crate::tx::{BlockNo, Deferred, Field, Freed, Need, Role};
 use guard::Manifest;
 use seekless_engine::units::{BlockNr, Time};
@@ -340,7 +339,7 @@ pub trait Policy: Debug + Send {
         false
     }
 
-    /// True if a change could not be logged: nothing may be written any more.
+    /// True if a change could not be logged: nothing may be written.
     fn is_lost(&self) -> bool {
         false
     }

@@ -7,17 +7,27 @@
 //!
 //! The cache verifies seals when a block comes in and sets them when it goes out.
 
-use crate::core::Seals;
 use crate::fields::{put, u16_at, u32_at};
 use crate::tx::{PageKind, SECTOR_CONTENT};
 use seekless_engine::checksum::{Identity, Sums, crc32c, crc32c_append};
 use seekless_engine::units::SECTOR_BYTES;
+use std::fmt::Debug;
 
 const KIND: usize = SECTOR_CONTENT;
 const ZERO: usize = KIND + 1;
 const COUNTER: usize = ZERO + 1;
 const CHECK: usize = COUNTER + 2;
 const _: () = assert!(CHECK + 4 == SECTOR_BYTES);
+
+/// The seals of metadata sectors, as the format of a file system defines them.
+pub trait Seals: Debug + Send + Sync {
+    /// True if the seal of this sector of 512 bytes is right. `sector` counts from the start of the
+    /// volume.
+    fn is_right(&self, sector: u64, kind: PageKind, bytes: &[u8]) -> bool;
+
+    /// Sets the seal of a sector that goes to the volume.
+    fn set(&self, sector: u64, kind: PageKind, bytes: &mut [u8]);
+}
 
 /// What a sealed sector holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

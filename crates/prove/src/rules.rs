@@ -127,7 +127,7 @@ rules! {
     RenamedName, Tree, "A renamed object keeps a name (I11)";
     ImageDamage, Tree, "An image has no damage that no operation since the mount may leave";
     OneName, Tree, "A rename leaves one name where the policy promises it";
-    OnePoint, Tree, "Names, attributes and sizes are those of one point in time where the policy promises it";
+    OnePoint, Tree, "Where the policy promises it, names, modes and sizes are of one point in time";
     WholeWrite, Tree, "A write is there as a whole where the policy promises it";
     WrittenWhole, FileClient, "A write writes all its bytes unless space runs out";
     Refused, FileClient, "A call that must fail fails";

@@ -7,7 +7,6 @@
 mod edits;
 
 pub(crate) use edits::Changed;
-pub use edits::Edit;
 
 use super::cache::{Cache, Slot};
 use super::page::{MOST_SECTORS, Mask, Page, SECTOR, each, mask};

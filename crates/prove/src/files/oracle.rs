@@ -141,7 +141,7 @@ impl FileOracle {
                 let row = Operation::of(&waiting.request, &effects);
                 if let Some(row) = row.filter(|&row| self.rules.contract().is_durable(row)) {
                     self.settle_effects(&effects, row);
-                    // What changes nothing on the disk makes nothing durable, and a name is a change.
+                    // What changes nothing on the disk makes nothing durable; a name is a change.
                     let is_name = |effect: &Effect| matches!(effect, Effect::Entry(..));
                     if self.rules.contract().one_point && effects.iter().any(is_name) {
                         let (upto, bonds) = (self.world.heard, self.world.bonds_of_all());

@@ -139,7 +139,10 @@ const SHAPES: [Shape; 5] = [
 const LOG: u64 = 1 << 20;
 
 /// Images as `mkfs` of each format makes them, without and with a log; cases share them.
-static IMAGES: OnceLock<Vec<(Kind, [[OnceLock<Cells>; SHAPES.len()]; 3])>> = OnceLock::new();
+static IMAGES: OnceLock<Vec<(Kind, [Images; 3])>> = OnceLock::new();
+
+/// An image of each shape.
+type Images = [OnceLock<Cells>; SHAPES.len()];
 
 fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
     let make = || {

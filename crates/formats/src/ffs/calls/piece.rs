@@ -46,8 +46,8 @@ pub enum Piece {
     },
 }
 
-/// The first numbers are those of records of a log (`SPEC.md`): the space, its first number, and how
-/// many.
+/// The first numbers are those of records of a log (`SPEC.md`): the space, its first number, and
+/// how many.
 impl From<Piece> for Deferred {
     fn from(piece: Piece) -> Deferred {
         Deferred(match piece {

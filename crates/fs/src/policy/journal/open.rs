@@ -89,8 +89,8 @@ impl Open {
         self.intents.len()
     }
 
-    /// True if the start may not pass to `to` without a checkpoint: something was opened in front of
-    /// it and is still open, or it was closed by a group that is not durable.
+    /// True if the start may not pass to `to` without a checkpoint: something was opened in front
+    /// of it and is still open, or it was closed by a group that is not durable.
     pub fn needs_checkpoint(&self, to: Lsn, durable: Lsn) -> bool {
         let is_open = self.intents.values().chain(self.orphans.values()).any(|&lsn| lsn < to);
         is_open || Edge::LogClosed.blocks(self.closed > durable)

@@ -77,7 +77,7 @@ impl Journal {
     fn try_to_move(&mut self, now: Time) -> Option<LogSuperblock> {
         let (start, to) = (self.ring.start(), self.first_needed());
         let gain = to.number().saturating_sub(start.number());
-        // The checkpoint, and the rest of a block that a force fills, take less than the move gives.
+        // Checkpoint, and the rest of a block that a force fills, take less than the move gives.
         let cost = (self.open.checkpoint_bytes() / PAYLOAD) as u64 + 1 + BLOCK_SECTORS;
         let used = self.ring.used_sectors();
         let least = if self.lacks_space() { cost } else { cost.max(self.moves_at() / 8) };
