@@ -10,7 +10,7 @@ use seekless_prove::{ProveOptions, ProveReport, Rule, Subject, prove};
 
 /// Rule, subject, bug, seed, and states until that seed finds the bug with this rule alone.
 const SHOWN: &[(Rule, &str, PlantedBug, u64, u64)] = &[
-    (Rule::OnePoint, "ffs wafs-1async", PlantedBug::GroupSplit, 1, 122),
+    (Rule::OnePoint, "ffs wafs-1async", PlantedBug::GroupSplit, 1, 5_407),
     (Rule::SectorCounts, "ffs async", PlantedBug::CutTailCounted, 1, 11_509),
     (Rule::MarkedClean, "ffs async", PlantedBug::CutTailCounted, 1, 11_509),
     (Rule::ShutsDown, "dcd", PlantedBug::TombstoneLost, 1, 5621),
