@@ -230,11 +230,12 @@ fn fuzz_in(stages: &mut Stages, seed: u64) -> Result<()> {
             run(tests.args(["test", "--quiet", "--package", package]))
         })?;
     }
-    // The long comparison of file systems with the model, which a usual run of tests leaves out.
+    // The long comparison of file systems with the model, and the large log, which a usual run of
+    // tests leaves out.
     stages.run("scripts of file systems", || {
         let mut long = cargo();
-        long.args(["test", "--package", "seekless-formats", "many_scripts_agree"]);
-        long.args(["--", "--ignored"]);
+        long.args(["test", "--package", "seekless-formats", "--", "--ignored"]);
+        long.args(["many_scripts_agree", "recovery_of_a_tebibyte"]);
         Tests::select(long)
     })?;
     // Promises of `fsync` over many more crashes.

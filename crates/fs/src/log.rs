@@ -24,7 +24,7 @@ mod tests;
 
 pub use edit::Edit;
 pub use format::{LogShape, LogSuperblock, Lsn};
-pub use group::{GroupBuilder, GroupView, Malformed, Record};
+pub use group::{GroupBuilder, GroupView, Malformed, Record, checkpoint};
 pub use redo::{Redo, SectorRedo, Space};
 pub use ring::{Begun, Full, LogWrite, Placed, Ring};
 pub use scan::{LogError, LogSource, Scanned, scan};

@@ -20,6 +20,10 @@ use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES, Time};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Pieces of space that may be given up and not free yet before the next step of any operation. A
+/// step adds 2,048 at most.
+const MOST_OWED: usize = 4096;
+
 /// What waits for the log.
 #[derive(Clone, Debug, Default)]
 pub struct Logged {
@@ -65,6 +69,8 @@ impl Core {
         let settle = policy.group(&group, at);
         if self.policy.is_lost() {
             self.fail(IoError::NoSpace, Lost::Log);
+            // The call fails: the log never comes so far.
+            return Settle::Logged(Lsn(u64::MAX));
         }
         settle
     }
@@ -72,6 +78,12 @@ impl Core {
     /// True if no operation may run, because the log has no room for its group.
     pub fn lacks_log_room(&self) -> bool {
         self.policy.is_logged() && self.failed().is_none() && self.policy.lacks_room()
+    }
+
+    /// True if so much space is given up and not free yet that nothing else may give up more: what
+    /// is open must fit into a checkpoint, beside the longest group, in the smallest log.
+    pub fn owes_much(&self) -> bool {
+        self.policy.is_logged() && self.failed().is_none() && self.policy.frees() > MOST_OWED
     }
 
     /// Makes the log durable up to its present end; [`Core::take_settled`] names the call then.

@@ -183,6 +183,28 @@ impl GroupBuilder {
     }
 }
 
+/// Records that a group of a checkpoint has at most: fewer than fit.
+const MOST_CARRIED: usize = 16_000;
+
+/// The groups that carry on records of kinds `Free` and `Orphan`; one without records if there are
+/// none.
+///
+/// # Panics
+/// If a record is longer than those.
+pub fn checkpoint(open: &[Record<'_>]) -> Vec<GroupBuilder> {
+    let group = |records: &[Record<'_>]| {
+        let mut group = GroupBuilder::new(0, 0, 0);
+        let fits = group.push(Record::Checkpoint(records.len() as u32))
+            && records.iter().all(|&record| group.push(record));
+        assert!(fits, "that many records fit in a group");
+        group
+    };
+    match open {
+        [] => vec![group(&[])],
+        open => open.chunks(MOST_CARRIED).map(group).collect(),
+    }
+}
+
 fn encode(record: &Record<'_>, out: &mut [u8]) {
     out[0] = record.kind();
     let mut address = |number: u32| put(out, 4, &number.to_le_bytes());

@@ -94,6 +94,9 @@ impl<P: Personality> Mounted<P> {
         if self.core.lacks_log_room() {
             return None;
         }
+        if self.core.owes_much() {
+            return self.next_free(cx);
+        }
         while let Some(key) = self.core.take_ready() {
             let pending = self.parked.remove(key);
             if self.core.ready.take_error(key).is_none() {
@@ -112,6 +115,29 @@ impl<P: Personality> Mounted<P> {
         };
         let index = self.queue.iter().position(|one| goes_on(one) && begins(one))?;
         self.queue.remove(index)
+    }
+
+    /// Work that frees space which was given up, where so much is owed that nothing else may give
+    /// up more. None if the log must come further first.
+    fn next_free(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
+        let is_free = |pending: &Pending<P::Mark>| matches!(pending.work, Work::Free(_));
+        for _ in 0..self.core.ready.len() {
+            let key = self.core.take_ready()?;
+            if !is_free(&self.parked[key]) {
+                self.core.make_ready(key);
+                continue;
+            }
+            let pending = self.parked.remove(key);
+            if self.core.ready.take_error(key).is_none() {
+                return Some(pending);
+            }
+            self.end(pending, Err(Errno::Io), cx);
+        }
+        let index = self.queue.iter().position(is_free);
+        if index.is_none() {
+            self.core.force_log(self.core.policy.log_end());
+        }
+        self.queue.remove(index?)
     }
 
     /// Runs one step of a call.

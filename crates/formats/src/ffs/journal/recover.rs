@@ -14,11 +14,8 @@ use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
-use seekless_fs::log::{Begun, GroupBuilder, Record, Ring, Space};
+use seekless_fs::log::{Begun, GroupBuilder, Record, Ring, Space, checkpoint};
 use seekless_fs::policy::journal::OpenLog;
-
-/// Records that a group carries on, at most: fewer than fit.
-const MOST_CARRIED: usize = 16_000;
 
 /// A file system whose log was applied: what a mount goes on with.
 #[derive(Debug)]
@@ -89,14 +86,8 @@ fn carried(held: &Held) -> Vec<GroupBuilder> {
         held.intents.iter().map(|&(what, first, count)| Record::Free { what, first, count });
     let orphans = held.orphans.iter().map(|&inode| Record::Orphan(inode));
     let open: Vec<Record<'_>> = intents.chain(orphans).collect();
-    let group = |records: &[Record<'_>]| {
-        let mut group = GroupBuilder::new(0, 0, 0);
-        let fits = group.push(Record::Checkpoint(records.len() as u32))
-            && records.iter().all(|&record| group.push(record));
-        assert!(fits, "that many records fit in a group");
-        group
-    };
-    open.chunks(MOST_CARRIED).map(group).collect()
+    // An epoch may begin without one.
+    if open.is_empty() { Vec::new() } else { checkpoint(&open) }
 }
 
 /// Writes what an epoch begins with.

@@ -40,24 +40,49 @@ impl Core {
     }
 }
 
+fn changed_sectors(cache: &Cache, scratch: &Scratch, block_bytes: usize) -> Sectors {
+    let mut sectors = Sectors::new();
+    for undo in &scratch.undo {
+        let (slot, at, length, is_fresh) = match *undo {
+            Undo::Bytes { slot, at, length, is_fresh } => (slot, at, length, is_fresh),
+            Undo::Page { slot, .. } => (slot, 0, block_bytes, true),
+        };
+        let buffer = cache.get(slot);
+        for index in each(mask(at, length) & buffer.dirty) {
+            if !buffer.kinds[index].is_sealed() {
+                continue;
+            }
+            let changes = sectors.entry((buffer.block, index)).or_default();
+            if is_fresh {
+                *changes = Changes { is_fresh, ranges: Vec::new() };
+                continue;
+            }
+            let from = at.max(index * SECTOR) - index * SECTOR;
+            let to = (at + length).min((index + 1) * SECTOR) - index * SECTOR;
+            debug_assert!(to <= SECTOR_CONTENT, "a change leaves the seal alone");
+            changes.ranges.push((from, to));
+        }
+    }
+    sectors
+}
+
 /// What an open transaction has changed.
 #[derive(Debug)]
 pub(crate) struct Changed<'c> {
     cache: &'c Cache,
-    scratch: &'c Scratch,
-    block_bytes: usize,
+    sectors: Sectors,
 }
 
 impl<'c> Changed<'c> {
     /// Of these parts of a core.
     pub(crate) fn new(cache: &'c Cache, scratch: &'c Scratch, block_bytes: usize) -> Changed<'c> {
-        Changed { cache, scratch, block_bytes }
+        Changed { cache, sectors: changed_sectors(cache, scratch, block_bytes) }
     }
 
     /// Sectors with seals that were changed, by block.
     pub(crate) fn sectors(&self) -> SmallVec<[(BlockNo, Mask); 8]> {
         let mut sectors: SmallVec<[(BlockNo, Mask); 8]> = SmallVec::new();
-        for &(block, index) in self.changed_sectors().keys() {
+        for &(block, index) in self.sectors.keys() {
             match sectors.last_mut() {
                 Some(last) if last.0 == block => last.1 |= 1 << index,
                 _ => sectors.push((block, 1 << index)),
@@ -69,9 +94,8 @@ impl<'c> Changed<'c> {
     /// The edits so far, by block: fresh sectors of a block first. A log that applies them to the
     /// sectors as they were before the transaction has them as they are now, seals aside.
     pub(crate) fn edits(&self) -> Vec<Edit<'c>> {
-        let sectors = self.changed_sectors();
         let mut edits = Vec::new();
-        let mut rest = sectors.iter().peekable();
+        let mut rest = self.sectors.iter().peekable();
         while let Some(&(&(block, _), _)) = rest.peek() {
             let mut own = Vec::new();
             while let Some((&(_, index), changes)) = rest.next_if(|one| one.0.0 == block) {
@@ -81,32 +105,6 @@ impl<'c> Changed<'c> {
             own.iter().for_each(|(index, one)| self.add_bytes(block, *index, one, &mut edits));
         }
         edits
-    }
-
-    fn changed_sectors(&self) -> Sectors {
-        let mut sectors = Sectors::new();
-        for undo in &self.scratch.undo {
-            let (slot, at, length, is_fresh) = match *undo {
-                Undo::Bytes { slot, at, length, is_fresh } => (slot, at, length, is_fresh),
-                Undo::Page { slot, .. } => (slot, 0, self.block_bytes, true),
-            };
-            let buffer = self.cache.get(slot);
-            for index in each(mask(at, length) & buffer.dirty) {
-                if !buffer.kinds[index].is_sealed() {
-                    continue;
-                }
-                let changes = sectors.entry((buffer.block, index)).or_default();
-                if is_fresh {
-                    *changes = Changes { is_fresh, ranges: Vec::new() };
-                    continue;
-                }
-                let from = at.max(index * SECTOR) - index * SECTOR;
-                let to = (at + length).min((index + 1) * SECTOR) - index * SECTOR;
-                debug_assert!(to <= SECTOR_CONTENT, "a change leaves the seal alone");
-                changes.ranges.push((from, to));
-            }
-        }
-        sectors
     }
 
     fn kind_of(&self, block: BlockNo, index: usize) -> PageKind {

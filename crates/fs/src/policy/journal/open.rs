@@ -5,7 +5,7 @@
 //! carries both on before the start of the log passes the group that opened them.
 
 use super::Lsn;
-use crate::log::{GroupBuilder, Record, Space};
+use crate::log::{GroupBuilder, Record, Space, checkpoint};
 use crate::tx::Deferred;
 use seekless_engine::edge::Edge;
 use std::collections::{BTreeMap, VecDeque};
@@ -101,22 +101,15 @@ impl Open {
         64 + 12 * self.intents.len() + 8 * self.orphans.len()
     }
 
-    /// A checkpoint: all that is open, for the start of the log to pass it. None if that is too
-    /// much for one group.
-    pub fn checkpoint(&self, time: i64) -> Option<GroupBuilder> {
-        let mut group = GroupBuilder::new(0, 0, time);
-        let count = (self.intents.len() + self.orphans.len()) as u32;
-        let mut fits = group.push(Record::Checkpoint(count));
-        for &(what, first, count) in self.intents.keys() {
-            fits &= group.push(Record::Free { what, first, count });
-        }
-        for &ino in self.orphans.keys() {
-            fits &= group.push(Record::Orphan(ino));
-        }
-        fits.then_some(group)
+    /// A checkpoint: groups of all that is open, for the start of the log to pass it.
+    pub fn checkpoint(&self) -> Vec<GroupBuilder> {
+        let intents = self.intents.keys();
+        let intents = intents.map(|&(what, first, count)| Record::Free { what, first, count });
+        let orphans = self.orphans.keys().map(|&ino| Record::Orphan(ino));
+        checkpoint(&intents.chain(orphans).collect::<Vec<_>>())
     }
 
-    /// A checkpoint has this position.
+    /// A checkpoint begins at this position.
     pub fn carried_on(&mut self, lsn: Lsn) {
         self.intents.values_mut().chain(self.orphans.values_mut()).for_each(|at| *at = lsn);
     }

@@ -93,11 +93,13 @@ impl Journal {
         if !Edge::LogCheckpoint.blocks(needs) {
             return self.move_to(to);
         }
-        let checkpoint = self.open.checkpoint(0)?;
-        let placed = self.append(checkpoint, now)?;
-        self.open.carried_on(placed.lsn);
+        let begin = self.end;
+        for group in self.open.checkpoint() {
+            self.append(group, now)?;
+        }
+        self.open.carried_on(begin);
         self.wanted = self.end;
-        self.moving = Moving::Checkpoint { to, end: placed.end };
+        self.moving = Moving::Checkpoint { to, end: self.end };
         None
     }
 

@@ -81,7 +81,7 @@ impl Disk for Counted<'_> {
 /// Recovery reads the log once, and the blocks that it changes: it does not walk over the 8323
 /// groups of the file system.
 #[test]
-#[ignore = "takes 10 seconds and a gigabyte of memory"]
+#[ignore = "takes 10 seconds and a gigabyte; `cargo xtask ci fuzz` runs it"]
 fn recovery_of_a_tebibyte_reads_the_log_and_what_it_names() {
     let mut cells = Cells::new((1 << 40) >> 12);
     let disk = &mut MediumDisk(&mut cells);
