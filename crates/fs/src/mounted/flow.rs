@@ -136,6 +136,7 @@ impl<P: Personality> Mounted<P> {
         let index = self.queue.iter().position(is_free);
         if index.is_none() {
             self.core.force_log(self.core.policy.log_end());
+            self.core.push_output(cx.below);
         }
         self.queue.remove(index?)
     }
