@@ -41,8 +41,18 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// Those that can be chosen.
-    pub const ALL: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
+    /// All of them.
+    pub const ALL: [PolicyKind; 7] = [
+        PolicyKind::Async,
+        PolicyKind::Sync,
+        PolicyKind::Soft,
+        PolicyKind::Wafs1Sync,
+        PolicyKind::Wafs1Async,
+        PolicyKind::Wafs2Sync,
+        PolicyKind::Wafs2Async,
+    ];
+    /// Those that keep no log.
+    pub const UNLOGGED: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
     /// Those that keep a log.
     pub const LOGGED: [PolicyKind; 4] = [
         PolicyKind::Wafs1Sync,

@@ -141,7 +141,7 @@ pub struct Settings {
 impl Settings {
     fn policies(&self) -> Vec<PolicyKind> {
         let asked = |kind: &PolicyKind| self.policies.is_empty() || self.policies.contains(kind);
-        PolicyKind::ALL.into_iter().filter(asked).collect()
+        PolicyKind::UNLOGGED.into_iter().filter(asked).collect()
     }
 
     /// The volumes of a figure, or others that are asked for. With small amounts, those that its
@@ -216,7 +216,7 @@ pub fn judge(
 
 /// Whether a system of a paper was run.
 fn state(system: &System, settings: &Settings) -> SystemState {
-    let built = PolicyKind::ALL.into_iter().find(|kind| kind.name() == system.policy);
+    let built = PolicyKind::UNLOGGED.into_iter().find(|kind| kind.name() == system.policy);
     let state = match built {
         None => "not built",
         Some(kind) if settings.policies().contains(&kind) => "run",

@@ -32,7 +32,7 @@ pub fn possible() -> bool {
 
 /// The names of all policies.
 pub fn policies() -> impl Iterator<Item = &'static str> {
-    PolicyKind::ALL.into_iter().map(PolicyKind::name)
+    PolicyKind::UNLOGGED.into_iter().map(PolicyKind::name)
 }
 
 /// A file system in an image, and a directory to mount it at.

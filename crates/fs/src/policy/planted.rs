@@ -25,7 +25,7 @@ pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::RolledBackNotRedirtied
         | PlantedBug::FactAtCompletion
         | PlantedBug::MovedKeepsParent
-        | PlantedBug::CutTailCounted => &PolicyKind::ALL,
+        | PlantedBug::CutTailCounted => &PolicyKind::UNLOGGED,
         // Under an order an inode is written with what waits for it.
         PlantedBug::FsyncWithoutInode => &UNORDERED,
         // Under `sync` names are durable before their calls are answered.

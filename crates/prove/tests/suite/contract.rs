@@ -79,7 +79,7 @@ const RARE: [(Operation, Damage); 8] = [
 #[test]
 fn a_row_that_promises_more_is_broken() {
     let (mut broken, mut kept, mut tried) = (Vec::new(), Vec::new(), 0);
-    for policy in PolicyKind::ALL {
+    for policy in PolicyKind::UNLOGGED {
         let contract = Rules::of(policy, DataMode::Ordered).expect("it has a contract").contract();
         for operation in Operation::ALL {
             if contract.refuses(operation) {
@@ -105,7 +105,7 @@ fn a_row_that_promises_more_is_broken() {
 /// What the sequences are too short for happens in workloads, where many operations come together.
 #[test]
 fn rare_damage_happens_in_workloads() {
-    for policy in PolicyKind::ALL {
+    for policy in PolicyKind::UNLOGGED {
         let subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
         for damage in [Damage::Size, Damage::Sectors, Damage::Stale] {
             let mut contract = *subject.rules.contract();
@@ -170,7 +170,7 @@ fn the_standards_do_not_promise_a_path() {
 /// Without flushes nothing is lost where completed writes are kept, and every promise elsewhere.
 #[test]
 fn trusted_completions_need_a_device_that_keeps_them() {
-    for policy in PolicyKind::ALL {
+    for policy in PolicyKind::UNLOGGED {
         for (class, device) in CLASSES {
             let subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
             let subject = FileSubject { trusts: true, device: Some(device), ..subject };

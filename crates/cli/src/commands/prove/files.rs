@@ -9,8 +9,8 @@ use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
 
 /// The policy that has this name.
 pub fn policy(name: &str) -> Result<PolicyKind, String> {
-    let known = PolicyKind::ALL.map(PolicyKind::name);
-    let all = PolicyKind::ALL.into_iter().chain(PolicyKind::LOGGED);
+    let known = PolicyKind::UNLOGGED.map(PolicyKind::name);
+    let all = PolicyKind::UNLOGGED.into_iter().chain(PolicyKind::LOGGED);
     let found = all.into_iter().find(|policy| policy.name() == name);
     found.ok_or_else(|| format!("known are {}", known.join(", ")))
 }
