@@ -17,8 +17,8 @@ pub fn formats() -> impl TypedValueParser<Value = Kind> {
 
 /// How writes of metadata may be ordered: the policies that are built.
 pub fn policies() -> impl TypedValueParser<Value = PolicyKind> {
-    let named = |name: &str| PolicyKind::UNLOGGED.into_iter().find(|policy| policy.name() == name);
-    PossibleValuesParser::new(PolicyKind::UNLOGGED.map(PolicyKind::name))
+    let named = |name: &str| PolicyKind::ALL.into_iter().find(|policy| policy.name() == name);
+    PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name))
         .try_map(move |name| named(&name).ok_or("no such policy"))
 }
 
@@ -48,14 +48,44 @@ impl VolumeArgs {
         options.log.clone_from(&self.log);
         options
     }
+}
 
-    /// Opens the volume.
+/// Where the log of a file system is.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct JournalArgs {
+    /// The device with the log of the file system, if it has one of its own.
+    #[arg(long, value_name = "IMAGE")]
+    pub journal: Option<PathBuf>,
+}
+
+impl JournalArgs {
+    /// Opens the volume of a file system with its log.
     ///
     /// # Errors
-    /// If it is unusable or in use.
-    pub fn open(&self, images: &[PathBuf], read_only: bool) -> Result<Volume, Failure> {
-        Ok(Volume::open(&self.options(images, read_only))?)
+    /// If one of them is unusable or in use, and if the file system has no such log.
+    pub fn open(&self, options: &VolumeOptions) -> Result<Volume, Failure> {
+        let Some(path) = &self.journal else { return Ok(Volume::open(options)?) };
+        let journal = Volume::open_journal(options, path)?;
+        let mut volume = Volume::open(options)?;
+        let at = Kind::of(&mut volume)
+            .and_then(|kind| (kind.journal_at)(&mut volume))
+            .map_err(|error| blame(&options.images, &error))
+            .and_then(|at| at.ok_or_else(|| no_journal(&options.images, path)));
+        match at {
+            Ok(at) => Ok(volume.join(journal, at)?),
+            Err(failure) => {
+                // The volume is left as it was found.
+                let _ = volume.close();
+                Err(failure)
+            }
+        }
     }
+}
+
+fn no_journal(images: &[PathBuf], path: &Path) -> Failure {
+    let (images, path) = (names(images), path.display());
+    Failure::usage(format!("{images}: the file system has no log on another device such as {path}"))
+        .hint("leave out --journal; `seekless mkfs --journal` puts the log of a new one there")
 }
 
 /// The images in one word, for messages.

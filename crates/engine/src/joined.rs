@@ -6,9 +6,11 @@
 //! completed says nothing about the other. It promises no more than a plain disk.
 
 use crate::data::Data;
+use crate::device::Device;
 use crate::edge::Edge;
 use crate::io::{Done, Expected, Io, IoError, Labels, Op, Part, Tag};
-use crate::layer::{Cx, Layer, Port, Status};
+use crate::layer::{Cx, Layer, Limits, Port, Status};
+use crate::node::Node;
 use crate::planted::{PlantedBug, planted};
 use crate::request_table::{RequestNr, RequestTable};
 use crate::units::{BLOCK_SECTORS, BlockNr, Time};
@@ -38,6 +40,7 @@ pub struct Joined {
     sizes: [u64; 2],
     volatile: [bool; 2],
     parts: bool,
+    limits: Limits,
     requests: RequestTable,
     pieces: Slab<Piece>,
     /// What reads that cross the join have found. There are few, so a list does.
@@ -53,6 +56,30 @@ pub struct Side {
     pub volatile: bool,
     /// It takes writes of parts of blocks.
     pub takes_parts: bool,
+    /// What it promises, if it is a volume of its own.
+    pub limits: Limits,
+}
+
+impl Side {
+    /// A device as it is.
+    pub fn of(device: &dyn Device) -> Side {
+        Side {
+            blocks: device.blocks(),
+            volatile: device.volatile(),
+            takes_parts: device.status().takes_parts(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// A volume, which is the device that [`Nested`](crate::nested::Nested) makes of it.
+    pub fn of_volume(node: &Node) -> Side {
+        Side {
+            blocks: node.layer.blocks(),
+            volatile: node.devices.iter().any(|device| device.volatile()),
+            takes_parts: node.takes_parts(),
+            limits: node.layer.status().limits(),
+        }
+    }
 }
 
 impl Joined {
@@ -62,6 +89,12 @@ impl Joined {
             sizes: sides.map(|side| side.blocks),
             volatile: sides.map(|side| side.volatile),
             parts: sides.iter().all(|side| side.takes_parts),
+            limits: Limits {
+                // A request that crosses the join is two.
+                whole_blocks: 1,
+                may_be_full: sides.iter().any(|side| side.limits.may_be_full),
+                reports_early: sides.iter().any(|side| side.limits.reports_early),
+            },
             requests: RequestTable::new(false),
             pieces: Slab::new(),
             reads: Vec::new(),
@@ -242,21 +275,27 @@ impl Status for Joined {
     fn takes_parts(&self) -> bool {
         self.parts
     }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
     use crate::device::medium::Cells;
     use crate::device::ram::Ram;
-    use crate::node::Node;
     use bytes::Bytes;
 
     const SIZES: [u64; 2] = [16, 8];
 
+    fn side(blocks: u64, volatile: bool) -> Side {
+        Side { blocks, volatile, takes_parts: true, limits: Limits::default() }
+    }
+
     fn node(volatile: bool) -> Node {
-        let sides = SIZES.map(|blocks| Side { blocks, volatile, takes_parts: true });
+        let sides = SIZES.map(|blocks| side(blocks, volatile));
         let device = |blocks| -> Box<dyn Device> {
             let cells = Box::new(Cells::new(blocks));
             Box::new(if volatile { Ram::volatile(cells) } else { Ram::new(cells) })
@@ -306,7 +345,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_block_of_the_volume() {
-        let sides = SIZES.map(|blocks| Side { blocks, volatile: false, takes_parts: true });
+        let sides = SIZES.map(|blocks| side(blocks, false));
         let device = |blocks| -> Box<dyn Device> {
             let mut cells = Cells::new(blocks);
             cells.lose(3);

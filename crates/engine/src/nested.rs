@@ -33,6 +33,20 @@ impl Nested {
         &self.node
     }
 
+    /// The array: this, or what is below it.
+    pub fn array(&mut self) -> Option<&mut Nested> {
+        if self.node.layer.replaceable().is_some() {
+            return Some(self);
+        }
+        let mut below = self.node.devices.iter_mut();
+        below.find_map(|device| device.as_any()?.downcast_mut::<Nested>()?.array())
+    }
+
+    /// What the devices below say of themselves.
+    fn below(&self) -> impl Iterator<Item = &dyn DeviceStatus> {
+        self.node.devices.iter().map(|device| device.status())
+    }
+
     /// The place of a member that is out, if it is an array.
     ///
     /// # Errors
@@ -96,7 +110,15 @@ impl Device for Nested {
 
     fn upkeep(&mut self, order: Upkeep, now: Time) -> Result<(), UpkeepError> {
         self.stirred = Some(now);
-        self.node.layer.upkeep(order, now)
+        let asked = self.node.layer.upkeep(order, now);
+        let below = self.node.devices.iter_mut();
+        match asked {
+            Err(UpkeepError::NoArray) => below
+                .map(|device| device.upkeep(order, now))
+                .find(|answer| *answer != Err(UpkeepError::NoArray))
+                .unwrap_or(asked),
+            answered => answered,
+        }
     }
 
     fn as_any(&mut self) -> Option<&mut dyn Any> {
@@ -127,7 +149,9 @@ impl DeviceStatus for Nested {
     }
 
     fn failed_members(&self) -> &[(usize, IoError)] {
-        self.node.layer.status().failed_members()
+        let own = std::iter::once(self.node.layer.status().failed_members());
+        let below = self.below().map(|device| device.failed_members());
+        own.chain(below).find(|failed| !failed.is_empty()).unwrap_or_default()
     }
 
     fn members(&self) -> Vec<Member> {
@@ -135,19 +159,21 @@ impl DeviceStatus for Nested {
         for (member, traffic) in members.iter_mut().zip(self.node.traffic()) {
             member.traffic = *traffic;
         }
+        members.extend(self.below().flat_map(|device| device.members()));
         members
     }
 
     fn rebuild(&self) -> Option<Rebuild> {
-        self.node.layer.status().rebuild()
+        self.node.layer.status().rebuild().or_else(|| self.below().find_map(|one| one.rebuild()))
     }
 
     fn scrub(&self) -> Option<Scrub> {
-        self.node.layer.status().scrub()
+        self.node.layer.status().scrub().or_else(|| self.below().find_map(|one| one.scrub()))
     }
 
     fn member_faults(&self) -> u64 {
-        self.node.layer.status().member_faults()
+        let below: u64 = self.below().map(|device| device.member_faults()).sum();
+        self.node.layer.status().member_faults() + below
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {

@@ -4,6 +4,7 @@ use crate::error::FsError;
 use crate::options::{MkfsOptions, MountOptions};
 use crate::report::{Checked, Extent, Repaired};
 use seekless_engine::disk::Disk;
+use seekless_engine::units::BlockNr;
 use seekless_fs::call::Ino;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem;
@@ -18,6 +19,10 @@ pub trait MountedFs: FileSystem + Send {
 
     /// What the mount has met that asks for a repair, as a sentence without a full stop.
     fn damage(&self) -> Option<String>;
+
+    /// What the mount has brought in place from a log after a crash, as a sentence without a full
+    /// stop.
+    fn recovered(&self) -> Option<String>;
 
     /// True if a crash before the mount may have left space in use that nothing leads to.
     fn may_leak(&self) -> bool;
@@ -51,6 +56,10 @@ pub struct KindDescriptor {
     ///
     /// Errors: no such file system, or one that cannot be read.
     pub advice: fn(&mut dyn Disk) -> Result<PolicyKind, FsError>,
+    /// The first block of its log, if that lies on another volume, which is to be joined there.
+    ///
+    /// Errors: no such file system, or one that cannot be read.
+    pub journal_at: fn(&mut dyn Disk) -> Result<Option<BlockNr>, FsError>,
     /// Mounts it. It sends its requests to the same volume afterwards, as port 0.
     ///
     /// Errors: no such file system, damage, or a state that asks for a repair first.
@@ -63,6 +72,11 @@ pub struct KindDescriptor {
     ///
     /// Errors: no such file system, damage of the log, or errors of the volume.
     pub recover: fn(&mut dyn Disk) -> Result<(), FsError>,
+    /// Gives up a log on another volume that is lost, before a repair. True if it may have held
+    /// changes that are in no other place.
+    ///
+    /// Errors: no such file system, none with such a log, or errors of the volume.
+    pub abandon_journal: fn(&mut dyn Disk) -> Result<bool, FsError>,
     /// Repairs all that a check finds.
     ///
     /// Errors: as for the check, and findings that remain.

@@ -79,6 +79,11 @@ impl PolicyKind {
         PolicyKind::LOGGED.contains(&self)
     }
 
+    /// True if it answers a change of metadata when that is durable.
+    pub fn answers_when_durable(self) -> bool {
+        matches!(self, PolicyKind::Sync | PolicyKind::Wafs1Sync | PolicyKind::Wafs2Sync)
+    }
+
     /// True if its log lies on a volume of its own.
     pub fn has_own_log_volume(self) -> bool {
         matches!(self, PolicyKind::Wafs2Sync | PolicyKind::Wafs2Async)

@@ -5,6 +5,7 @@ mod array;
 mod attached;
 pub(crate) mod backing;
 mod crashing;
+pub mod joined;
 pub mod listen;
 pub mod members;
 

@@ -11,12 +11,12 @@ use crate::files::list::{self, ListStyle};
 use crate::files::tally::Tally;
 use crate::files::tar_out::TarOut;
 use crate::files::{Files, ToolError};
-use crate::filesystem::{VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
+use crate::filesystem::{JournalArgs, VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
 use clap::Subcommand;
 use seekless_formats::{Kind, MountOptions, MountedFs};
 use seekless_fs::call::Errno;
 use seekless_fs::core::CoreOptions;
-use seekless_serve::files::Offline;
+use seekless_serve::files::{Offline, Volume};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -78,6 +78,8 @@ pub(super) struct ImageArgs {
     member: Vec<PathBuf>,
     #[command(flatten)]
     volume: VolumeArgs,
+    #[command(flatten)]
+    journal: JournalArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -191,6 +193,11 @@ impl ImageArgs {
         [std::slice::from_ref(&self.image), &self.member].concat()
     }
 
+    /// Opens the volume.
+    pub(super) fn open(&self, images: &[PathBuf], read_only: bool) -> Result<Volume, Failure> {
+        self.journal.open(&self.volume.options(images, read_only))
+    }
+
     /// Opens the image, runs a tool on its files, and closes it. What the tool did before it failed
     /// stays.
     pub(super) fn with(
@@ -199,11 +206,16 @@ impl ImageArgs {
         tool: &mut dyn FnMut(&mut Opened) -> Outcome,
     ) -> Outcome {
         let images = self.images();
-        let mut volume = self.volume.open(&images, read_only)?;
+        let mut volume = self.open(&images, read_only)?;
         let now = wall_clock();
         let core = CoreOptions { read_only, ..CoreOptions::default() };
         let options = MountOptions { core, now, ..MountOptions::default() };
-        let mounted = Kind::of(&mut volume).and_then(|kind| (kind.mount)(&mut volume, &options));
+        let mounted = Kind::of(&mut volume).and_then(|kind| {
+            let policy = (kind.advice)(&mut volume)?;
+            // One that keeps a log needs no repair after a crash; the others have no need to wait.
+            let policy = if policy.is_logged() { policy } else { options.policy };
+            (kind.mount)(&mut volume, &MountOptions { policy, ..options })
+        });
         let fs = match mounted {
             Ok(fs) => fs,
             Err(error) => {

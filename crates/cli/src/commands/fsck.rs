@@ -1,7 +1,7 @@
 //! `seekless fsck`: checks a file system, and repairs it if that is asked for.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{VolumeArgs, blame, blame_device, names};
+use crate::filesystem::{JournalArgs, VolumeArgs, blame, blame_device, names};
 use crate::volume::json_names;
 use seekless_formats::{Checked as Findings, Finding, FsError, Journal, Kind, Repaired};
 use seekless_serve::files::Volume;
@@ -24,20 +24,28 @@ Examples:
   seekless fsck disk.img
   seekless fsck disk.img --repair
   seekless fsck disk.img --json | jq .findings
+  seekless fsck disk.img --journal log.img                 # the log has a device of its own
+  seekless fsck disk.img --repair --abandon-journal        # and that is lost for good
 
 Nothing is written without --repair. A finding is harmless (space or a count is wrong), repairable
 (repair loses nothing) or fatal (repair loses names or content). The file system must not be
 mounted. Exit codes are those of fsck(8): 0 clean, 1 errors corrected, 4 errors left, 8 the check
-could not be made, 16 wrong use. A file system that was not unmounted counts as an error.")]
+could not be made, 16 wrong use. A file system that was not unmounted counts as an error, unless it
+has a log: a mount applies that, and the check reads what it will make.")]
 pub struct Args {
     /// The image, file or block device; of an array all members, in any order.
     #[arg(required = true, value_name = "IMAGE")]
     image: Vec<PathBuf>,
     #[command(flatten)]
     volume: VolumeArgs,
+    #[command(flatten)]
+    journal: JournalArgs,
     /// Repair what is found.
     #[arg(long)]
     repair: bool,
+    /// Give up the log of the file system, which is lost with the device that had it.
+    #[arg(long, requires = "repair", conflicts_with = "journal")]
+    abandon_journal: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -65,13 +73,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 /// What was found, and what repair did about it.
 #[derive(Debug)]
 struct Checked {
+    /// The log was given up first; true if it may have held what is in no other place.
+    abandoned: Option<bool>,
     /// Of the first check.
     before: Findings,
     repair: Option<Repaired>,
 }
 
 fn check(args: &Args) -> Result<Checked, Failure> {
-    let mut volume = args.volume.open(&args.image, !args.repair)?;
+    let options = args.volume.options(&args.image, !args.repair);
+    let mut volume = args.journal.open(&options)?;
     let checked = check_volume(args, &mut volume).map_err(|error| blame(&args.image, &error));
     // Also after an error: else the volume is left as after a crash.
     let closed = volume.close().map_err(|error| blame_device(&args.image, error));
@@ -80,13 +91,17 @@ fn check(args: &Args) -> Result<Checked, Failure> {
 
 fn check_volume(args: &Args, volume: &mut Volume) -> Result<Checked, FsError> {
     let kind = Kind::of(volume)?;
+    let mut abandoned = None;
+    if args.abandon_journal {
+        abandoned = Some((kind.abandon_journal)(volume)?);
+    }
     let before = (kind.check)(volume)?;
     let sound = before.is_clean() && before.unmounted;
     let repair = match args.repair && !sound {
         true => Some((kind.repair)(volume)?),
         false => None,
     };
-    Ok(Checked { before, repair })
+    Ok(Checked { abandoned, before, repair })
 }
 
 /// What the log holds, as JSON.
@@ -106,9 +121,15 @@ impl Checked {
     fn status(&self) -> u8 {
         match &self.repair {
             Some(_) => CORRECTED,
-            None if self.before.is_clean() && self.before.unmounted => 0,
+            None if self.abandoned.is_some() => CORRECTED,
+            None if self.before.is_clean() && (self.before.unmounted || self.is_in_log()) => 0,
             None => LEFT,
         }
+    }
+
+    /// True if a mount brings in place what is not, from a log that is whole.
+    fn is_in_log(&self) -> bool {
+        self.before.journal.as_ref().is_some_and(|journal| journal.damage.is_none())
     }
 
     /// All findings; those that appeared while others were repaired come at the end.
@@ -133,11 +154,17 @@ impl Checked {
         if !self.before.unmounted {
             writeln!(out, "the file system was not unmounted")?;
         }
+        match self.abandoned {
+            Some(true) => writeln!(out, "lost: operations that only the abandoned log held")?,
+            Some(false) => writeln!(out, "the abandoned log held nothing that is lost")?,
+            None => {}
+        }
         for lost in self.repair.iter().flat_map(|report| &report.lost) {
             writeln!(out, "lost: {lost}")?;
         }
         let Findings { inodes, directories, superblocks, .. } = self.before;
         let verdict = match (self.status(), findings.len()) {
+            (0, _) if self.is_in_log() => "clean when a mount has applied the log".to_owned(),
             (0, _) => "clean".to_owned(),
             (CORRECTED, count) => format!("{count} findings repaired, clean now"),
             (_, count) => format!("{count} findings left; --repair repairs them"),
@@ -163,6 +190,7 @@ impl Checked {
             "clean": self.status() <= CORRECTED,
             "unmounted": self.before.unmounted,
             "repaired": self.repair.is_some(),
+            "abandoned_journal": self.abandoned.is_some(),
             "lost": lost.collect::<Vec<_>>(),
             "journal": self.before.journal.as_ref().map(journal),
             "findings": findings.iter().map(finding).collect::<Vec<_>>(),

@@ -1,9 +1,13 @@
 //! `seekless mkfs`: makes a file system, and the volume below it if that is asked for.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{VolumeArgs, blame, blame_device, formats, names, policies, wall_clock};
+use crate::filesystem::{
+    JournalArgs, VolumeArgs, blame, blame_device, formats, names, policies, wall_clock,
+};
 use seekless_engine::disk::Disk as _;
+use seekless_engine::io::IoError;
 use seekless_engine::size::{Size, parse_bytes};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_formats::{FsError, Kind as FsKind, MkfsOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
@@ -11,7 +15,8 @@ use seekless_serve::files::Volume;
 use seekless_serve::image::{self, CreateOptions};
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `seekless mkfs`.
 #[derive(Debug, clap::Args)]
@@ -24,6 +29,8 @@ Examples:
   sudo seekless mkfs /dev/sdb1 --fs ffs                      # all of a device
   sudo seekless mkfs /dev/sdb1 --fs ffs --layout vlog        # the same with a layout
   seekless mkfs a.img b.img c.img --fs ffs                   # on an array that exists
+  seekless mkfs disk.img --policy wafs-1async --size 1G      # with a log: mounts in a second
+  seekless mkfs disk.img --policy wafs-2async --size 1G --journal log.img --journal-size 64M
 
 `seekless create` has more options for volumes and makes arrays.")]
 pub struct Args {
@@ -36,8 +43,11 @@ pub struct Args {
     /// How `mount` orders writes of metadata unless it is told otherwise.
     #[arg(long, value_name = "POLICY", default_value = "async", value_parser = policies())]
     policy: PolicyKind,
-    /// Size of the log of the file system, at the end of the volume.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, hide = true)]
+    #[command(flatten)]
+    journal: JournalArgs,
+    /// Size of the log. [default: 1 % of the volume, 4M to 128M; of a device of its own all of it,
+    /// up to 128M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     journal_size: Option<u64>,
     /// Bytes of a block: 4k or 8k.
     #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
@@ -75,23 +85,40 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
     let made = make_volume(args)?;
-    let outcome = make(args, &options, made);
-    if let (Err(_), true, [path]) = (&outcome, made, args.image.as_slice()) {
-        // It did not exist before.
-        let _ = std::fs::remove_file(path);
+    let journal = make_journal(args);
+    let has_journal = matches!(journal, Ok(true));
+    let outcome = journal.and_then(|_| make(args, options, made));
+    if outcome.is_err() {
+        // What did not exist before does not stay.
+        let volume = args.image.first().filter(|_| made);
+        let journal = args.journal.journal.as_ref().filter(|_| has_journal);
+        for path in volume.into_iter().chain(journal) {
+            let _ = std::fs::remove_file(path);
+        }
     }
     writeln!(out, "{}: {}", names(&args.image), outcome?)?;
     Ok(())
 }
 
-fn make(args: &Args, options: &MkfsOptions, fresh: bool) -> Result<String, Failure> {
-    let mut volume = args.volume.open(&args.image, false)?;
-    let made = match fresh || args.force {
+fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Failure> {
+    let how = args.volume.options(&args.image, false);
+    let journal = args.journal.journal.as_ref();
+    let journal = journal.map(|path| Volume::open_journal(&how, path)).transpose()?;
+    let mut volume = Volume::open(&how)?;
+    let own = volume.blocks();
+    let mut made = match fresh || args.force {
         true => Ok(()),
         false => refuse_content(args, &mut volume),
     };
+    if let Some(journal) = journal {
+        options.journal_blocks = Some(journal.blocks());
+        volume = volume.join(journal, own)?;
+        if made.is_ok() && !args.force {
+            made = refuse_journal(args, own, &mut volume);
+        }
+    }
     let made = made.and_then(|()| {
-        (args.fs.mkfs)(&mut volume, options).map_err(|error| blame(&args.image, &error))
+        (args.fs.mkfs)(&mut volume, &options).map_err(|error| blame(&args.image, &error))
     });
     // Also after an error: else the volume is left as after a crash.
     let closed = volume.close().map_err(|error| blame_device(&args.image, error));
@@ -149,6 +176,21 @@ fn make_volume(args: &Args) -> Result<bool, Failure> {
     Ok(true)
 }
 
+/// Makes the file of a log apart, unless it is there. True if it is new.
+fn make_journal(args: &Args) -> Result<bool, Failure> {
+    let Some(path) = args.journal.journal.as_ref().filter(|path| !path.exists()) else {
+        return Ok(false);
+    };
+    let Some(bytes) = args.journal_size else {
+        let problem = format!("{} does not exist", path.display());
+        return Err(Failure::usage(problem).hint("--journal-size SIZE makes it"));
+    };
+    let cannot = |error| Failure::failed(format!("cannot create {}: {error}", path.display()));
+    let file = File::create_new(path).map_err(cannot)?;
+    file.set_len(bytes.next_multiple_of(BLOCK_BYTES as u64)).map_err(cannot)?;
+    Ok(true)
+}
+
 /// Blocks at both ends that must be empty: file systems and partition tables begin or end there.
 const SIGN_BLOCKS: u64 = 32;
 
@@ -164,13 +206,32 @@ fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
         Ok(kind) => return holds(&format!("an {}", kind.title)),
     }
     let blocks = volume.blocks();
-    let count = SIGN_BLOCKS.min(blocks);
-    for at in [0, blocks - count] {
-        let data = volume.read(at, count as u32);
-        let data = data.map_err(|error| blame_device(&args.image, error))?;
+    match is_empty(volume, 0..blocks).map_err(|error| blame_device(&args.image, error))? {
+        true => Ok(()),
+        false => holds("data that Seekless did not write"),
+    }
+}
+
+/// Refuses to overwrite content of the device of a log, which begins at block `own`.
+fn refuse_journal(args: &Args, own: BlockNr, volume: &mut Volume) -> Outcome {
+    let blocks = volume.blocks();
+    let empty = is_empty(volume, own..blocks);
+    if empty.map_err(|error| blame_device(&args.image, error))? {
+        return Ok(());
+    }
+    let path = args.journal.journal.as_deref().unwrap_or(Path::new("the journal"));
+    let cause = format!("{} holds a log or other data", path.display());
+    Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
+}
+
+/// True if both ends of a range hold nothing.
+fn is_empty(volume: &mut Volume, range: Range<BlockNr>) -> Result<bool, IoError> {
+    let count = SIGN_BLOCKS.min(range.end - range.start);
+    for at in [range.start, range.end - count] {
+        let data = volume.read(at, count as u32)?;
         if data.to_bytes().iter().any(|&byte| byte != 0) {
-            return holds("data that Seekless did not write");
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }

@@ -2,7 +2,9 @@
 
 use crate::commands::serve::salvaging;
 use crate::failure::{Failure, Outcome};
-use crate::filesystem::{VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage};
+use crate::filesystem::{
+    JournalArgs, VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage,
+};
 use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::mount_options::KERNEL;
@@ -59,6 +61,8 @@ pub struct Args {
     disk: Option<String>,
     #[command(flatten)]
     volume: VolumeArgs,
+    #[command(flatten)]
+    journal: JournalArgs,
     /// Memory for cached blocks; the kernel has a cache of its own.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     cache: Size,
@@ -83,11 +87,11 @@ pub struct Args {
     kernel_cache: bool,
     /// On a file system with a log: write content of files before the metadata that leads to it
     /// (ordered), or at any time (writeback): then a crash may show old content of reused space.
-    #[arg(long, value_name = "MODE", default_value = "ordered", hide = true)]
+    #[arg(long, value_name = "MODE", default_value = "ordered")]
     #[arg(value_parser = data_modes(), conflicts_with = "read_only")]
     data: DataMode,
     /// On a file system with a log: let calls that wait for it share a write of it.
-    #[arg(long, value_name = "on|off", default_value = "on", hide = true)]
+    #[arg(long, value_name = "on|off", default_value = "on")]
     #[arg(value_parser = on_or_off(), conflicts_with = "read_only")]
     group_commit: bool,
     /// Faults to inject below the layout, as for `serve`.
@@ -115,6 +119,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// All that the mount has open: one that finds an image in use looks for its mount.
+    fn devices(&self, images: &[PathBuf]) -> Vec<PathBuf> {
+        let apart = [&self.volume.log, &self.journal.journal];
+        images.iter().chain(apart.into_iter().flatten()).cloned().collect()
+    }
+
     fn is_read_only(&self) -> bool {
         self.read_only || self.salvage
     }
@@ -149,7 +159,7 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         ..CrashOptions::default()
     });
     let ready = args.background.ready()?;
-    let mut volume = Volume::open(&options)?;
+    let mut volume = args.journal.open(&options)?;
     let mounted = Kind::of(&mut volume)
         .and_then(|kind| Ok((kind, policy(args, kind, &mut volume)?)))
         .map_err(|error| blame(images, &error))
@@ -168,9 +178,12 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         }
     };
     warn_of_damage(images, &*fs);
+    if let Some(recovered) = fs.recovered() {
+        crate::term::say(&format!("note: {}: {recovered}", names(images)));
+    }
     let options = MountOptions {
         point: absolute(point),
-        images: images.to_vec(),
+        images: args.devices(images),
         read_only: args.is_read_only(),
         writeback: args.kernel_cache,
         kernel: args.kernel_option.clone(),
@@ -218,11 +231,12 @@ fn give_up(gives_up: bool, images: &[PathBuf], policy: PolicyKind) -> Outcome {
     if !gives_up {
         return Ok(());
     }
-    if policy == PolicyKind::Sync {
+    if policy.answers_when_durable() {
         let cause = format!(
-            "{}: --policy sync says that what is acknowledged is durable; this volume reports \
+            "{}: --policy {} says that what is acknowledged is durable; this volume reports \
              writes before they are durable, and --trust-completions sends no flush",
-            names(images)
+            names(images),
+            policy.name()
         );
         let hint = "leave out --trust-completions, or choose a disk that reports no write early";
         return Err(Failure::usage(cause).hint(hint));

@@ -39,6 +39,7 @@ mod mount_direct;
 mod mount_failures;
 mod mount_handles;
 mod mount_helper;
+mod mount_journals;
 mod mount_policies;
 mod mount_power;
 mod mount_programs;

@@ -7,6 +7,7 @@ use crate::harness::{
 use crate::require;
 use crate::tree::Tree;
 use seekless_fs::policy::PolicyKind;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -32,22 +33,39 @@ pub fn possible() -> bool {
 
 /// The names of all policies.
 pub fn policies() -> impl Iterator<Item = &'static str> {
-    PolicyKind::UNLOGGED.into_iter().map(PolicyKind::name)
+    PolicyKind::ALL.into_iter().map(PolicyKind::name)
+}
+
+/// The names of those that need one device: a disk that crashes on demand is one.
+pub fn policies_of_one_device() -> impl Iterator<Item = &'static str> {
+    PolicyKind::ALL.into_iter().filter(|one| !one.has_own_log_volume()).map(PolicyKind::name)
 }
 
 /// A file system in an image, and a directory to mount it at.
 pub struct Disk {
     pub dir: TempDir,
     image: PathBuf,
+    /// The device of its log, if that has one.
+    journal: Option<PathBuf>,
 }
 
 impl Disk {
     /// On a volume of this layout; `raw` means on a file as it is.
     pub fn new(layout: &str, size: &str, more: &[&str]) -> Disk {
+        Disk::with_policy("async", layout, size, more)
+    }
+
+    /// One that is made for a policy, on a volume of this layout.
+    pub fn with_policy(policy: &str, layout: &str, size: &str, more: &[&str]) -> Disk {
         let dir = temp_dir();
-        let disk = Disk { image: dir.path().join("disk.img"), dir };
+        let journal = policy.starts_with("wafs-2").then(|| dir.path().join("log.img"));
+        let disk = Disk { image: dir.path().join("disk.img"), journal, dir };
         let mut mkfs = seekless();
         mkfs.arg("mkfs").arg(disk.image()).args(["--fs", "ffs", "--size", size]).args(more);
+        mkfs.args(["--policy", policy]).args(disk.journal());
+        if disk.journal.is_some() {
+            mkfs.args(["--journal-size", "4M"]);
+        }
         if layout != "raw" {
             mkfs.args(["--layout", layout]);
         }
@@ -58,13 +76,19 @@ impl Disk {
 
     /// One that is there.
     pub fn at(image: &Path) -> Disk {
-        let disk = Disk { image: image.to_owned(), dir: temp_dir() };
+        let disk = Disk { image: image.to_owned(), journal: None, dir: temp_dir() };
         fs::create_dir(disk.point()).expect("mkdir");
         disk
     }
 
     pub fn image(&self) -> PathBuf {
         self.image.clone()
+    }
+
+    /// The options that name the device of the log.
+    pub fn journal(&self) -> Vec<OsString> {
+        let name = |path: &PathBuf| [OsString::from("--journal"), path.into()];
+        self.journal.iter().flat_map(name).collect()
     }
 
     pub fn point(&self) -> PathBuf {
@@ -80,14 +104,16 @@ impl Disk {
     }
 
     fn mount_as(&self, point: &Path, more: &[&str]) -> Mounted {
-        let line = succeed(seekless().arg("mount").arg(self.image()).arg(point).args(more));
+        let mut mount = seekless();
+        mount.arg("mount").arg(self.image()).arg(point).args(self.journal()).args(more);
+        let line = succeed(&mut mount);
         assert!(line.contains("mounted at"), "{line}");
         assert_eq!(line.lines().count(), 1, "{line}");
         Mounted { point: point.to_owned() }
     }
 
     pub fn fsck(&self, more: &[&str]) -> (i32, String) {
-        let ended = run(seekless().arg("fsck").arg(self.image()).args(more));
+        let ended = run(seekless().arg("fsck").arg(self.image()).args(self.journal()).args(more));
         (ended.code(), ended.out + &ended.err)
     }
 
@@ -490,7 +516,8 @@ impl Foreground {
 
     pub fn with(disk: &Disk, more: &[&str]) -> Foreground {
         let mut command = seekless();
-        command.args(["mount", "--foreground"]).arg(disk.image()).arg(disk.point()).args(more);
+        command.args(["mount", "--foreground"]).arg(disk.image()).arg(disk.point());
+        command.args(disk.journal()).args(more);
         let errors = File::create(disk.dir.path().join(ERRORS)).expect("create");
         let mut child = command.stdout(Stdio::piped()).stderr(errors).spawn().expect("it starts");
         let mut line = String::new();

@@ -29,7 +29,7 @@ fn calls_do_what_posix_says() {
     let elsewhere = other.mount(&[]);
     for policy in policies() {
         for how in [&[][..], &["--writeback"]] {
-            let disk = Disk::new("vlog", "128M", &["--bytes-per-inode", "4k"]);
+            let disk = Disk::with_policy(policy, "vlog", "128M", &["--bytes-per-inode", "4k"]);
             let mounted = disk.mount(&[&["--policy", policy], how].concat());
             pjdfstest(&disk, &mounted, &elsewhere);
             mounted.unmount();

@@ -2,7 +2,7 @@
 //! with the power of the disk. Each row that it has acknowledged must be there.
 
 use crate::harness::{Helper, command, run, seekless, succeed};
-use crate::mount::{Disk, Foreground, Mounted, policies, possible};
+use crate::mount::{Disk, Foreground, Mounted, policies, policies_of_one_device, possible};
 use crate::require;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -103,7 +103,7 @@ fn rows_survive_a_client_that_is_killed() {
         return;
     }
     for policy in policies() {
-        let disk = Disk::new("vlog", "32M", &[]);
+        let disk = Disk::with_policy(policy, "vlog", "32M", &[]);
         let mut acknowledged = 0;
         for way in WAYS {
             let mounted = disk.mount(&["--policy", policy]);
@@ -128,7 +128,7 @@ fn rows_survive_the_process_of_the_mount() {
     }
     for policy in policies() {
         for (way, layout) in WAYS.into_iter().zip(["raw", "vlog", "inplace", "lfs"]) {
-            let disk = Disk::new(layout, "32M", &[]);
+            let disk = Disk::with_policy(policy, layout, "32M", &[]);
             let mut daemon = Foreground::with(&disk, &["--policy", policy]);
             let mut client = Client::start(&disk.point(), way);
             client.wait(ROWS);
@@ -136,7 +136,7 @@ fn rows_survive_the_process_of_the_mount() {
             let acknowledged = client.last();
             // The mount point is free, no process has the image in use.
             Mounted { point: disk.point() }.unmount();
-            disk.repair();
+            disk.repair_after(policy);
             let mounted = disk.mount(&["--policy", policy]);
             has(&mounted.point, acknowledged, &format!("{policy}, {layout}, {}", way.0));
             mounted.unmount();
@@ -148,7 +148,7 @@ fn rows_survive_the_process_of_the_mount() {
 /// Lets a client work until the power goes, repairs what is left, and gives the rows that were
 /// acknowledged and those that are there.
 fn cut(policy: &str, layout: &str, way: (&str, &str), faults: &str) -> (u64, Result<u64, String>) {
-    let disk = Disk::new(layout, "32M", &[]);
+    let disk = Disk::with_policy(policy, layout, "32M", &[]);
     let mounted = disk.mount_with_control(&["--policy", policy, "--faults", faults]);
     let mut client = Client::start(&mounted.point, way);
     client.wait(ROWS);
@@ -157,7 +157,7 @@ fn cut(policy: &str, layout: &str, way: (&str, &str), faults: &str) -> (u64, Res
     // goes may be acknowledged after that, and does not count.
     let acknowledged = client.last() - 1;
     mounted.unmount();
-    disk.repair();
+    disk.repair_after(policy);
     let mounted = disk.mount(&[]);
     let found = rows(&mounted.point);
     mounted.unmount();
@@ -171,7 +171,7 @@ fn rows_survive_a_power_cut() {
     if !possible() {
         return;
     }
-    for policy in policies() {
+    for policy in policies_of_one_device() {
         for (way, layout) in WAYS.into_iter().zip(["raw", "vlog", "inplace", "lfs"]) {
             for seed in 1..=3 {
                 let (acknowledged, found) = cut(policy, layout, way, &format!("seed={seed}"));

@@ -2,16 +2,22 @@
 
 use crate::harness::{run, seekless, succeed};
 use crate::mount::{Disk, possible};
+use seekless_engine::disk::Disk as _;
 use seekless_formats::MountOptions;
 use seekless_formats::ffs;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
 
-/// A file system that was mounted with a policy and not unmounted.
-fn left_by(policy: PolicyKind) -> Disk {
-    let disk = Disk::new("raw", "16M", &[]);
+/// A file system that was made for one policy, mounted with another one and not unmounted.
+fn left_by(policy: PolicyKind, made: PolicyKind) -> Disk {
+    let disk = Disk::with_policy(made.name(), "raw", "16M", &[]);
     let options = VolumeOptions::new(vec![disk.image()], false);
     let mut volume = Volume::open(&options).expect("it is there");
+    if let [_, path] = disk.journal().as_slice() {
+        let journal = Volume::open_journal(&options, path.as_ref()).expect("it is there");
+        let at = volume.blocks();
+        volume = volume.join(journal, at).expect("both are open");
+    }
     let options = MountOptions { policy, now: 1, ..MountOptions::default() };
     ffs::mount(&mut volume, &options).expect("it is new");
     disk
@@ -19,15 +25,29 @@ fn left_by(policy: PolicyKind) -> Disk {
 
 #[test]
 fn another_policy_is_refused_after_a_crash_with_the_remedy() {
-    for left in PolicyKind::UNLOGGED {
-        for asked in PolicyKind::UNLOGGED.into_iter().filter(|&asked| asked != left) {
-            let disk = left_by(left);
+    for left in PolicyKind::ALL {
+        for asked in PolicyKind::ALL.into_iter().filter(|&asked| asked != left) {
+            let disk = left_by(left, if left.is_logged() { left } else { asked });
             let mount = || {
                 let mut mount = seekless();
-                mount.arg("mount").args([disk.image(), disk.point()]);
+                mount.arg("mount").args([disk.image(), disk.point()]).args(disk.journal());
                 mount.args(["--policy", asked.name()]);
                 mount
             };
+            if left.is_logged() && asked.is_logged() {
+                // What is in a log does not depend on when calls were answered.
+                let is_there = left.has_own_log_volume() == asked.has_own_log_volume();
+                if !is_there {
+                    let refused = run(&mut mount());
+                    assert_eq!(refused.code(), 3, "{}", refused.err);
+                    assert!(refused.err.contains("the file system has no log"), "{}", refused.err);
+                } else if possible() {
+                    let said = run(&mut mount());
+                    assert!(said.err.contains("the log held 0 operations"), "{}", said.err);
+                    succeed(std::process::Command::new("fusermount3").arg("-u").arg(disk.point()));
+                }
+                continue;
+            }
             let refused = run(&mut mount());
             assert_eq!(refused.code(), 3, "{}", refused.err);
             let (left, asked) = (left.name(), asked.name());
@@ -35,8 +55,8 @@ fn another_policy_is_refused_after_a_crash_with_the_remedy() {
                 format!("mounted with --policy {left} and not unmounted, so --policy {asked}");
             assert!(refused.err.contains(&cause), "{}", refused.err);
             assert!(refused.err.contains("run `seekless fsck --repair` first"), "{}", refused.err);
-            let repaired = run(seekless().args(["fsck", "--repair"]).arg(disk.image()));
-            assert_eq!(repaired.code(), 1, "{}", repaired.err);
+            let (code, said) = disk.fsck(&["--repair"]);
+            assert_eq!(code, 1, "{said}");
             if possible() {
                 succeed(&mut mount());
                 succeed(std::process::Command::new("fusermount3").arg("-u").arg(disk.point()));
@@ -51,13 +71,14 @@ fn a_mount_without_flushes_says_what_it_gives_up() {
     if !possible() {
         return;
     }
-    let disk = Disk::new("raw", "16M", &[]);
-    for policy in PolicyKind::UNLOGGED {
+    for policy in PolicyKind::ALL {
+        let disk = Disk::with_policy(policy.name(), "raw", "16M", &[]);
         let mut mount = seekless();
-        mount.arg("mount").args([disk.image(), disk.point()]).arg("--trust-completions");
+        mount.arg("mount").args([disk.image(), disk.point()]).args(disk.journal());
+        mount.arg("--trust-completions");
         let said = run(mount.args(["--policy", policy.name()]));
         match policy {
-            PolicyKind::Sync => {
+            PolicyKind::Sync | PolicyKind::Wafs1Sync | PolicyKind::Wafs2Sync => {
                 assert_eq!(said.code(), 2, "{}", said.err);
                 assert!(said.err.contains("leave out --trust-completions"), "{}", said.err);
             }

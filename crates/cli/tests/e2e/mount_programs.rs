@@ -235,7 +235,7 @@ fn fstrim_gives_free_space_back() {
         return;
     }
     for policy in policies() {
-        let disk = Disk::new("raw", "64M", &["--policy", policy]);
+        let disk = Disk::with_policy(policy, "raw", "64M", &[]);
         let mounted = disk.mount(&["--policy", policy]);
         let taken = || std::fs::metadata(disk.image()).expect("the image").blocks() * 512;
         std::fs::write(mounted.point.join("stays"), [7; 100_000]).expect("written");

@@ -297,16 +297,17 @@ fn script(kind: Kind, seed: u64) -> Script {
     Script::random(kind, seed, LENGTH, Shape { capacity, ..Shape::default() })
 }
 
-fn disk(kind: Kind, layout: &str) -> Disk {
+fn disk(kind: Kind, layout: &str, policy: &str) -> Disk {
     let size = if kind.may_fill() { "16M" } else { "64M" };
-    Disk::new(layout, size, &["--bytes-per-inode", "8k"])
+    Disk::with_policy(policy, layout, size, &["--bytes-per-inode", "8k"])
 }
 
 /// Runs a script on a fresh mount; then everything must be there after another mount, too.
 fn run(kind: Kind, seed: u64, (layout, policy): (&str, &str)) -> u64 {
-    let disk = disk(kind, layout);
+    let disk = disk(kind, layout, policy);
     let mounted = disk.mount(&["--policy", policy]);
-    let limits = Limits { exchanges: policy == "async", ..Limits::default() };
+    let exchanges = !["sync", "soft"].contains(&policy);
+    let limits = Limits { exchanges, ..Limits::default() };
     let mut pair = Pair::new(&disk.point(), kind.may_fill(), limits, None);
     let told = |what: String| panic!("{kind:?}, seed {seed}, {layout}, {policy}: {what}");
     pair.run(&script(kind, seed).calls).unwrap_or_else(told);
@@ -383,7 +384,7 @@ fn a_model_with_another_rule_differs() {
         }),
     ];
     for (kind, plant) in plants {
-        let disk = disk(kind, "vlog");
+        let disk = disk(kind, "vlog", "async");
         let mounted = disk.mount(&[]);
         let mut pair = Pair::new(&disk.point(), kind.may_fill(), Limits::default(), Some(plant));
         let told = pair.run(&script(kind, 1).calls).and_then(|()| pair.walk(&disk.point()));

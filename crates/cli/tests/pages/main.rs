@@ -60,6 +60,7 @@ pages! {
     arrays: "docs/manual/arrays.md",
     attach: "docs/manual/attach.md",
     cut_power: "docs/manual/cut-power.md",
+    journals: "docs/manual/journals.md",
     files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",
     failed_member: "docs/manual/failed-member.md",

@@ -1,14 +1,17 @@
 //! FFS as an entry of the registry of formats.
 
 use super::calls::personality::Ffs;
+use super::journal::abandon::abandon;
 use super::journal::recover::bring_home;
 use super::offline::check::finding::{Finding, Findings};
 use super::offline::repair::RepairReport;
 use super::offline::superblocks::load;
 use crate::error::FsError;
+use crate::ffs::ondisk::format::LogPlace;
 use crate::kind::{KindDescriptor, MountedFs};
 use crate::report::{self, Checked, Nature, Repaired, Severity};
 use seekless_engine::disk::Disk;
+use seekless_engine::units::BlockNr;
 use seekless_fs::policy::PolicyKind;
 
 /// What FFS declares.
@@ -17,13 +20,15 @@ pub static KIND: KindDescriptor = KindDescriptor {
     qualified: "seekless:ffs",
     title: "FFS",
     summary: "The fast file system of Berkeley",
-    policies: &PolicyKind::UNLOGGED,
+    policies: &PolicyKind::ALL,
     is_on,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
     advice: |disk| Ok(load(disk)?.superblock.policy.kind().unwrap_or_default()),
+    journal_at,
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),
     check: |disk| super::check(disk).map(Checked::from),
     recover: bring_home,
+    abandon_journal: abandon,
     repair: |disk| super::repair(disk).map(Repaired::from),
     extents: super::offline::extents::extents,
 };
@@ -35,6 +40,14 @@ fn is_on(disk: &mut dyn Disk) -> Result<bool, FsError> {
         // One that is damaged, or that only a newer program knows, is one.
         Ok(_) | Err(_) => Ok(true),
     }
+}
+
+fn journal_at(disk: &mut dyn Disk) -> Result<Option<BlockNr>, FsError> {
+    let superblock = load(disk)?.superblock;
+    Ok(match superblock.log.kind {
+        LogPlace::ELSEWHERE => superblock.log_range()?.map(|range| range.start),
+        _ => None,
+    })
 }
 
 impl MountedFs for Ffs {
@@ -62,6 +75,10 @@ impl MountedFs for Ffs {
              used",
             closed.len()
         ))
+    }
+
+    fn recovered(&self) -> Option<String> {
+        self.format().recovered().map(str::to_owned)
     }
 
     fn may_leak(&self) -> bool {

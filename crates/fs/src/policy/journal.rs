@@ -261,7 +261,7 @@ impl Policy for Journal {
     }
 
     fn answers_late(&self) -> bool {
-        matches!(self.kind, PolicyKind::Wafs1Sync | PolicyKind::Wafs2Sync)
+        self.kind.answers_when_durable()
     }
 
     fn group(&mut self, group: &Group<'_>, now: Time) -> Settle {

@@ -10,6 +10,7 @@ use crate::device::raw;
 use crate::image::array::is_member;
 use crate::image::{self, ImageError};
 use crate::server::backing;
+use crate::server::joined::Journal;
 use crate::server::{
     self, CrashOptions, Listen, MountMessages, Mounted, ServeError, ServeOptions, Source,
 };
@@ -26,7 +27,7 @@ use seekless_engine::options::Options;
 use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::{BlockNr, SECONDS, Time};
 use seekless_fs::block::plain::Plain;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Blocks of one request at most.
@@ -117,6 +118,26 @@ fn holds_volume(path: &std::path::Path) -> Result<bool, ImageError> {
     Ok(!matches!(found, Err(LayoutError::Superblock(SuperblockError::Foreign))))
 }
 
+/// Opens something, waiting for a mount of it that is at its end.
+fn once_left<T>(mut open: impl FnMut() -> Result<T, ServeError>) -> Result<T, ServeError> {
+    let mut waiting: Option<Waiting> = None;
+    loop {
+        match open() {
+            Err(ServeError::Image(ImageError::InUse { pid: Some(pid), path }))
+                if leaving::is_leaving(pid, &path) =>
+            {
+                let of = waiting.take().filter(|waiting| waiting.is_for(pid));
+                let mut waiting_on = of.unwrap_or_else(|| Waiting::new(pid, &path));
+                if !waiting_on.step() {
+                    return Err(ImageError::Stuck { path, pid, seconds: STUCK.as_secs() }.into());
+                }
+                waiting = Some(waiting_on);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// An open volume.
 #[derive(Debug)]
 pub struct Volume {
@@ -134,30 +155,33 @@ impl Volume {
     /// # Errors
     /// As for a server.
     pub fn open(options: &VolumeOptions) -> Result<Volume, ServeError> {
-        let mut waiting: Option<Waiting> = None;
         // What may fail comes before the mount, which takes the mark of a clean shutdown away.
         let path = options.crash.as_ref().and_then(|crash| crash.control.as_deref());
         let control = Some(server::control(path, options.metrics.as_deref())?);
-        let mounted = loop {
-            let opened = options.serve_options().and_then(|options| server::mount(&options));
-            match opened {
-                Err(ServeError::Image(ImageError::InUse { pid: Some(pid), path }))
-                    if leaving::is_leaving(pid, &path) =>
-                {
-                    let of = waiting.take().filter(|waiting| waiting.is_for(pid));
-                    let mut waiting_on = of.unwrap_or_else(|| Waiting::new(pid, &path));
-                    if !waiting_on.step() {
-                        return Err(
-                            ImageError::Stuck { path, pid, seconds: STUCK.as_secs() }.into()
-                        );
-                    }
-                    waiting = Some(waiting_on);
-                }
-                opened => break opened?,
-            }
-        };
+        let mounted = once_left(|| server::mount(&options.serve_options()?))?;
         let (started, read_only) = (Instant::now(), options.read_only);
         Ok(Volume { mounted, control, started, read_only })
+    }
+
+    /// Opens the device with the log of a file system, which [`Volume::join`] then puts behind a
+    /// volume that is opened with the same options.
+    ///
+    /// # Errors
+    /// If it is unusable, in use, or too large for the disk at whose pace it is to be; or if the
+    /// disk below is to crash on demand.
+    pub fn open_journal(options: &VolumeOptions, path: &Path) -> Result<Journal, ServeError> {
+        once_left(|| Journal::open(path, options.serve_options()?))
+    }
+
+    /// Puts the device with the log of its file system behind a volume of which nothing was asked
+    /// since it was opened but reads. It begins at block `at`, or where the volume ends if that
+    /// comes first.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn join(self, journal: Journal, at: BlockNr) -> Result<Volume, ServeError> {
+        let mounted = journal.join(self.mounted, at)?;
+        Ok(Volume { mounted, ..self })
     }
 
     /// A device as it is. It answers from memory or says when it will: no descriptor wakes a

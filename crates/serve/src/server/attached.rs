@@ -74,7 +74,7 @@ pub(super) fn mount(
 }
 
 /// The device of an image, and what to wait on for it.
-fn device(
+pub(super) fn device(
     options: &ServeOptions,
     image: Image,
     spec: Option<&Spec>,

@@ -96,5 +96,5 @@ impl MemberDevices {
 
 /// The array below a volume.
 fn array(node: &mut Node) -> Option<&mut Nested> {
-    node.devices.iter_mut().find_map(|device| device.as_any()?.downcast_mut())
+    node.devices.iter_mut().find_map(|device| device.as_any()?.downcast_mut::<Nested>()?.array())
 }

@@ -39,7 +39,7 @@ pub struct Args {
 /// If no superblock can be read, or the output cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let images = args.image.images();
-    let mut volume = args.image.volume.open(&images, true)?;
+    let mut volume = args.image.open(&images, true)?;
     let dumped = dump(args, &mut volume, out);
     let closed = volume.close().map_err(|error| blame_device(&images, error));
     dumped.and(closed)

@@ -46,7 +46,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let cause = format!(":{}: it is no file", args.path.display());
         return Err(Failure::usage(cause).hint("name a file"));
     };
-    let mut volume = args.image.volume.open(&images, true)?;
+    let mut volume = args.image.open(&images, true)?;
     let extents = Kind::of(&mut volume).and_then(|kind| (kind.extents)(&mut volume, attr.ino));
     let extents = extents.map_err(|error| blame(&images, &error));
     let closed = volume.close().map_err(|error| blame_device(&images, error));

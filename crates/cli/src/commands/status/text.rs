@@ -1,6 +1,9 @@
 //! A report for people.
 
-use seekless_serve::status::{FaultsReport, MemberReport, Report, Requests, ScrubReport};
+use seekless_engine::units::SECTOR_BYTES;
+use seekless_serve::status::{
+    FaultsReport, FileSystemReport, MemberReport, Report, Requests, ScrubReport,
+};
 use std::fmt::Write as _;
 
 /// Share of the writes beyond which reads for partial blocks are worth a warning.
@@ -54,9 +57,29 @@ pub fn text(report: &Report) -> String {
         line(&mut out, "scrub", &self::scrub(scrub));
     }
     if let Some(file_system) = &report.file_system {
-        line(&mut out, "files", &format!("FFS, policy {}", file_system.policy));
+        for (name, text) in files(file_system) {
+            line(&mut out, name, &text);
+        }
     }
     out
+}
+
+/// What an operator looks for of a mounted file system: a name, and a text.
+pub fn files(file_system: &FileSystemReport) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("files", format!("FFS, policy {}", file_system.policy))];
+    let get = |name: &str| file_system.counters.get(name).copied().unwrap_or_default();
+    let size = get("log sectors");
+    if size > 0.0 {
+        let text = format!(
+            "{:.0} % of {} used, {:.0} operations in {:.0} writes",
+            get("log sectors used") / size * 100.0,
+            bytes(size * SECTOR_BYTES as f64),
+            get("log groups"),
+            get("log writes"),
+        );
+        lines.push(("log", text));
+    }
+    lines
 }
 
 fn head(report: &Report) -> String {

@@ -125,7 +125,8 @@ fn lines_below(rates: &Rates) -> Vec<Line<'static>> {
         lines.push(Line::from(format!("scrub     {}{left}", text::scrub(scrub))));
     }
     if let Some(file_system) = &report.file_system {
-        lines.push(Line::from(format!("files     FFS, policy {}", file_system.policy)));
+        let files = text::files(file_system).into_iter();
+        lines.extend(files.map(|(name, text)| Line::from(format!("{name:<9} {text}"))));
     }
     lines
 }

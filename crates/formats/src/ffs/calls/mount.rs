@@ -59,7 +59,10 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     if logged && (superblock.sizes.fragment_bytes as usize) < BLOCK_BYTES && !disk.takes_parts() {
         return Err(FsError::NeedsParts { fragment: superblock.sizes.fragment_bytes });
     }
-    let log = if logged { Some(recover(disk, &superblock)?.into()) } else { None };
+    let recovered = logged.then(|| recover(disk, &superblock)).transpose()?;
+    let after_crash = recovered.as_ref().filter(|_| superblock.state == State::InUse);
+    let applied = after_crash.map(ToString::to_string);
+    let log: Option<OpenLog> = recovered.map(OpenLog::from);
     let open = log.as_ref().map(open_of).unwrap_or_default();
     let policy = policy_of(options, log);
     let (mut core, mut volume) = parts(disk, &superblock, policy, options)?;
@@ -89,7 +92,8 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
         let reclaim = Reclaim::new(&volume.geometry);
         volume.reclaim = Some(Box::new(reclaim));
     }
-    let mut mounted = Mounted::new(core, Format::new(volume, superblock, counter, leaks));
+    let format = Format::new(volume, superblock, counter, leaks).with_recovered(applied);
+    let mut mounted = Mounted::new(core, format);
     mounted.delete_orphans(open.1.into_iter().map(Ino::from));
     Ok(mounted)
 }

@@ -36,16 +36,28 @@ pub struct Format {
     reclaimed: Reclaimed,
     /// What is wrong with the log, of a mount that only reads.
     log_damage: Option<String>,
+    /// What recovery has brought in place, if a crash came before the mount.
+    recovered: Option<String>,
 }
 
 impl Format {
     /// A file system of which all groups are loaded. `leaks` as in [`Format::may_leak`].
     pub(crate) fn new(volume: Volume, superblock: Superblock, counter: u16, leaks: bool) -> Format {
         let reclaimed = Reclaimed::default();
-        Format { volume, superblock, counter, leaks, reclaimed, log_damage: None }
+        Format { volume, superblock, counter, leaks, reclaimed, log_damage: None, recovered: None }
     }
 
     /// The same; its log is damaged.
+    /// The same after a recovery.
+    pub(crate) fn with_recovered(self, recovered: Option<String>) -> Format {
+        Format { recovered, ..self }
+    }
+
+    /// What recovery has brought in place, if a crash came before the mount.
+    pub fn recovered(&self) -> Option<&str> {
+        self.recovered.as_deref()
+    }
+
     pub(crate) fn with_log_damage(self, log_damage: Option<String>) -> Format {
         Format { log_damage, ..self }
     }

@@ -16,6 +16,7 @@ use seekless_engine::edge::Edge;
 use seekless_engine::units::{BLOCK_SECTORS, BlockNr};
 use seekless_fs::log::{Begun, GroupBuilder, Record, Ring, Space, checkpoint};
 use seekless_fs::policy::journal::OpenLog;
+use std::fmt;
 
 /// A file system whose log was applied: what a mount goes on with.
 #[derive(Debug)]
@@ -34,6 +35,17 @@ pub struct Recovered {
     pub sectors: u64,
     /// One superblock of the log was damaged. Both are written.
     pub lacks_copy: bool,
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recovered { groups, sectors, open, orphans, .. } = self;
+        write!(f, "the log held {groups} operations, {sectors} sectors were brought up to date")?;
+        match open.len() + orphans.len() {
+            0 => Ok(()),
+            left => write!(f, ", {left} pieces of space and inodes are being freed"),
+        }
+    }
 }
 
 impl From<Recovered> for OpenLog {

@@ -1,6 +1,7 @@
 //! Recovery over hand-made logs: what a log says of the metadata of a file system is taken from
 //! that file system as real calls have left it, and the disk lacks some of it.
 
+mod abandoned;
 mod bench;
 mod cuts;
 mod damage;

@@ -129,8 +129,7 @@ impl Examination<'_> {
             let Some(block) = geometry.superblock_of(group) else { continue };
             let bytes = self.store.read(block, 1)?;
             let copy = Superblock::decode(&bytes[..SECTOR_BYTES], block * block_bytes);
-            let agrees =
-                copy.is_ok_and(|copy| copy.id == superblock.id && copy.sizes == superblock.sizes);
+            let agrees = copy.is_ok_and(|copy| copy.describes(superblock));
             if agrees {
                 whole += 1;
             } else {

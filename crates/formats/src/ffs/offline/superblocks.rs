@@ -189,9 +189,8 @@ pub fn look(
         Err(error) => return Err(error.into()),
     };
     let copy = Superblock::decode(&bytes[..SECTOR_BYTES], block * BLOCK_BYTES as u64);
-    let agrees = |copy: &Superblock| copy.id == superblock.id && copy.sizes == superblock.sizes;
     Ok(match copy {
-        Ok(copy) if agrees(&copy) => Spare::Whole,
+        Ok(copy) if copy.describes(superblock) => Spare::Whole,
         _ => other,
     })
 }

@@ -247,6 +247,11 @@ impl Superblock {
         Geometry::new(self.sizes).map_err(FsError::Damaged)
     }
 
+    /// True if it can stand for another one: it says the same of what a mount does not change.
+    pub fn describes(&self, other: &Superblock) -> bool {
+        self.id == other.id && self.sizes == other.sizes && self.log == other.log
+    }
+
     /// The blocks of the volume that the log has; none if the log is no range of the volume.
     ///
     /// # Errors
