@@ -17,7 +17,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     qualified: "seekless:ffs",
     title: "FFS",
     summary: "The fast file system of Berkeley",
-    policies: &PolicyKind::UNLOGGED,
+    policies: &PolicyKind::ALL,
     is_on,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
     advice: |disk| Ok(load(disk)?.superblock.policy.kind().unwrap_or_default()),
