@@ -17,6 +17,9 @@ const FILES_PERCENT: u64 = 20;
 const SEEDS: [u64; 4] = [0x5eed_0001, 0x5eed_0002, 0x5eed_0003, 0x5eed_0004];
 /// Fewest runs of each subject, for any number of states.
 const LEAST_RUNS: u64 = 20;
+/// Sequences of one operation, and states of each of them under a log.
+const SHORT_RUNS: u64 = 1364;
+const SHORT_STATES: u64 = 100;
 /// Sweeps that the share of a layout or an array is split into, so that the processors are equally
 /// loaded.
 const PARTS: u64 = 2;
@@ -128,15 +131,30 @@ fn task(subject: &str, shares: Shares, seeds: Seeds, part: u64) -> Task {
     Task { subject: subject.to_owned(), seed, states, save: None, plant: None }
 }
 
+/// True for the arguments that choose a policy with a log.
+fn has_log(subject: &str) -> bool {
+    subject.contains("--policy wafs")
+}
+
 /// The shares of all subjects, and all sequences of one operation whatever the number of states.
 fn tasks(subjects: &[String], shares: Shares, seeds: Seeds) -> Vec<Task> {
     let parts =
         |subject| (0..shares.share(subject).0).map(move |part| task(subject, shares, seeds, part));
-    let short = subjects.iter().filter(|subject| is_files(subject)).map(|subject| Task {
+    let files = subjects.iter().filter(|subject| is_files(subject));
+    let (logged, others): (Vec<&String>, Vec<&String>) = files.partition(|one| has_log(one));
+    let short = others.into_iter().map(|subject| Task {
         subject: format!("{subject} --ace 1"),
         states: u64::MAX,
         ..task(subject, shares, seeds, 0)
     });
+    // Under a log a sequence takes ten times as long. Each policy takes another part of them.
+    let each = SHORT_RUNS.div_ceil(logged.len().max(1) as u64);
+    let parts_of_short = logged.into_iter().zip(0..).map(|(subject, part)| Task {
+        subject: format!("{subject} --ace 1 --from {}", part * each),
+        states: each * SHORT_STATES,
+        ..task(subject, shares, seeds, 0)
+    });
+    let short = short.chain(parts_of_short);
     subjects.iter().flat_map(|subject| parts(subject)).chain(short).collect()
 }
 
@@ -188,6 +206,27 @@ mod tests {
             let rounded_up = tasks.len() as u64;
             assert!((STATES..=STATES + rounded_up).contains(&total), "{count}: {total}");
         }
+    }
+
+    #[test]
+    fn policies_with_a_log_share_the_short_sequences() {
+        let logged = ["--fs ffs --policy wafs-1sync", "--fs ffs --policy wafs-1async"];
+        let logged: Vec<String> = logged.map(str::to_owned).into();
+        let all = [subjects(1), logged].concat();
+        let tasks = tasks(&all, Shares::of(STATES, &all), Seeds::Fixed);
+        let short = |task: &&Task| task.subject.contains("--ace 1");
+        let short: Vec<_> =
+            tasks.iter().filter(short).map(|one| (&*one.subject, one.states)).collect();
+        let half = SHORT_RUNS / 2;
+        assert_eq!(short[0], ("--fs ffs --policy async --ace 1", u64::MAX));
+        let parts = [
+            ("--fs ffs --policy wafs-1sync --ace 1 --from 0".to_owned(), half * SHORT_STATES),
+            (format!("--fs ffs --policy wafs-1async --ace 1 --from {half}"), half * SHORT_STATES),
+        ];
+        assert!(
+            short[1..].iter().copied().eq(parts.iter().map(|(one, n)| (&**one, *n))),
+            "{short:?}"
+        );
     }
 
     #[test]

@@ -6,9 +6,9 @@
 //! a sweep have one UUID.
 
 use crate::own;
+use crate::own::policy::OwnPolicy;
 use crate::sandbox::Mounting;
 use seekless_formats::Kind;
-use seekless_fs::policy::PolicyKind;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub enum FileSystem {
     /// None: the workload uses the block device itself.
     Raw,
     /// A format of Seekless under this policy, served by this process.
-    Own(Kind, PolicyKind),
+    Own(Kind, OwnPolicy),
 }
 
 /// A program that a file system needs.
@@ -109,11 +109,12 @@ impl FromStr for FileSystem {
 
     fn from_str(name: &str) -> Result<FileSystem, String> {
         let own =
-            |kind: Kind| kind.policies.iter().map(move |policy| FileSystem::Own(kind, *policy));
+            |kind: Kind| OwnPolicy::of(kind).into_iter().map(move |one| FileSystem::Own(kind, one));
         let all = FileSystem::ALL.into_iter().chain(Kind::all().flat_map(own));
         all.into_iter().find(|fs| fs.to_string() == name).ok_or_else(|| {
             let ours = |kind: Kind| {
-                let policies: Vec<&str> = kind.policies.iter().map(|one| one.name()).collect();
+                let policies = OwnPolicy::of(kind);
+                let policies: Vec<String> = policies.iter().map(OwnPolicy::to_string).collect();
                 format!("{}:{}", kind.qualified, policies.join("|"))
             };
             let ours: Vec<String> = Kind::all().map(ours).collect();
@@ -128,9 +129,7 @@ impl FromStr for FileSystem {
 impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FileSystem::Own(kind, policy) => {
-                f.pad(&format!("{}:{}", kind.qualified, policy.name()))
-            }
+            FileSystem::Own(kind, policy) => f.pad(&format!("{}:{policy}", kind.qualified)),
             fs => f.pad(fs.name()),
         }
     }
@@ -150,7 +149,20 @@ impl Choice {
     pub fn for_workload(self) -> FileSystem {
         match self {
             Choice::One(fs) => fs,
-            Choice::EveryPolicy(kind) => FileSystem::Own(kind, PolicyKind::default()),
+            Choice::EveryPolicy(kind) => FileSystem::Own(kind, OwnPolicy::default()),
+        }
+    }
+
+    /// The file system to make. A clean one with a log takes every policy, one without a log not
+    /// those that need it.
+    pub fn to_make(self) -> FileSystem {
+        match self {
+            Choice::One(fs) => fs,
+            Choice::EveryPolicy(kind) => {
+                let every = OwnPolicy::of(kind).into_iter();
+                let logged = every.clone().find(|policy| policy.kind.is_logged());
+                FileSystem::Own(kind, logged.unwrap_or_default())
+            }
         }
     }
 }
@@ -196,7 +208,7 @@ impl FileSystem {
     }
 
     /// The policy, if this is a file system of Seekless.
-    pub fn policy(self) -> Option<PolicyKind> {
+    pub fn policy(self) -> Option<OwnPolicy> {
         match self {
             FileSystem::Own(_, policy) => Some(policy),
             _ => None,
@@ -299,8 +311,8 @@ impl FileSystem {
     pub fn make_with(self, image: &Path, more: &[&str]) -> Result<(), MakeError> {
         let failed = |error| MakeError::Image { path: image.display().to_string(), error };
         self.fits(std::fs::metadata(image).map_err(failed)?.len())?;
-        if let FileSystem::Own(kind, _) = self {
-            return own::make(kind, image);
+        if let FileSystem::Own(kind, policy) = self {
+            return own::make(kind, policy, image);
         }
         let (Some(program), [_, arguments @ ..]) = (self.programs().first(), self.mkfs()) else {
             return Ok(());

@@ -8,17 +8,18 @@
 
 pub mod check;
 pub mod device;
+pub mod policy;
 pub mod recover;
 pub mod run;
 mod tree;
 
 use crate::file_system::MakeError;
 use crate::sandbox::Mounting;
+use policy::OwnPolicy;
 use seekless_engine::disk::Disk;
-use seekless_formats::{FsError, Kind, MkfsOptions, MountOptions, MountedFs};
+use seekless_formats::{FsError, Kind, MkfsOptions, MountedFs};
 use seekless_fs::call::Timestamp;
 use seekless_fs::core::CoreOptions;
-use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
 use std::path::Path;
 use std::time::SystemTime;
@@ -35,15 +36,16 @@ pub fn mounting() -> Mounting {
     Mounting { kind: ATTACHED.to_owned(), flags: 0, options: String::new() }
 }
 
-/// Makes a file system in an image.
+/// Makes a file system in an image, with a log if the policy keeps one.
 ///
 /// # Errors
 /// If the image cannot be used, or is too small.
-pub fn make(kind: Kind, image: &Path) -> Result<(), MakeError> {
+pub fn make(kind: Kind, policy: OwnPolicy, image: &Path) -> Result<(), MakeError> {
     let failed = |error: String| MakeError::Own { path: image.display().to_string(), error };
     let options = VolumeOptions::new(vec![image.to_owned()], false);
     let mut volume = Volume::open(&options).map_err(|error| failed(error.to_string()))?;
-    let options = MkfsOptions { now: wall_clock(), ..MkfsOptions::default() };
+    let policy = policy.kind;
+    let options = MkfsOptions { policy, now: wall_clock(), ..MkfsOptions::default() };
     let made = (kind.mkfs)(&mut volume, &options);
     let closed = volume.close();
     made.map_err(|error| failed(error.to_string()))?;
@@ -56,11 +58,11 @@ pub fn make(kind: Kind, image: &Path) -> Result<(), MakeError> {
 /// Those of the format's mount.
 pub(crate) fn mount(
     disk: &mut dyn Disk,
-    policy: PolicyKind,
+    policy: OwnPolicy,
     now: Timestamp,
 ) -> Result<Box<dyn MountedFs>, FsError> {
     let core = CoreOptions { cache_bytes: CACHE_BYTES, ..CoreOptions::default() };
-    (Kind::of(disk)?.mount)(disk, &MountOptions { core, policy, now, ..MountOptions::default() })
+    (Kind::of(disk)?.mount)(disk, &policy.mount_options(core, now))
 }
 
 /// Nanoseconds since the epoch.

@@ -1,11 +1,10 @@
 //! Prints how many crash states of a file system the prover tries in a second of processor time.
 //!
 //! `cargo run -p seekless-prove --example states_speed -- async 200000`, or with `ace` in place of
-//! the number for all sequences of one operation.
+//! the number for all sequences of one operation. A policy with a log takes a mode of data behind
+//! it: `wafs-1async-writeback`.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
 
-use seekless_formats::Kind;
-use seekless_fs::policy::PolicyKind;
 use seekless_prove::files::{Ace, FileSubject};
 use seekless_prove::{ProveOptions, prove};
 
@@ -22,10 +21,9 @@ fn processor_time() -> u64 {
 fn main() {
     let mut args = std::env::args().skip(1);
     let policy = args.next().expect("a policy");
-    let all = PolicyKind::UNLOGGED;
-    let policy = all.into_iter().find(|one| one.name() == policy).expect("a known policy");
+    let mut all = FileSubject::all().into_iter();
+    let mut subject = all.find(|one| one.rules.name() == policy).expect("a known policy");
     let amount = args.next().expect("states, or `ace`");
-    let mut subject = FileSubject::of(Kind::default(), policy).expect("it has a contract");
     subject.ace = (amount == "ace").then_some(Ace::One);
     let states = amount.parse().unwrap_or(u64::MAX);
     let options = ProveOptions { states, ..ProveOptions::of(subject) };

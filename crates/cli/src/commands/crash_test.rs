@@ -334,7 +334,9 @@ impl Test<'_> {
             std::fs::File::create_new(image)
                 .and_then(|file| file.set_len(size))
                 .map_err(|error| Failure::failed(format!("{}: {error}", image.display())))?;
-            self.fs
+            self.args
+                .fs
+                .to_make()
                 .make_with(image, &more)
                 .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
         }

@@ -39,6 +39,7 @@ Examples:
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
   seekless prove --fs ffs --policy async   # a file system
+  seekless prove --fs ffs --policy wafs-1async --data writeback    # with a log
   seekless prove --fs ffs --ace 1          # all sequences of one operation
   seekless prove --fs ffs --trust-completions --device keeps    # without flushes
   seekless prove --fs ffs --ace 3 --from 5000      # a sample of those of three, from a later run on
@@ -70,13 +71,14 @@ pub struct Args {
     #[arg(long, value_name = "FS", value_parser = formats())]
     #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "replay"])]
     fs: Option<FsKind>,
-    /// How the file system orders its writes.
+    /// How the file system orders its writes: async, sync, soft, or with a log: wafs-1sync,
+    /// wafs-1async, wafs-2sync, wafs-2async (2: the log on a device of its own).
     #[arg(long, value_name = "POLICY", requires = "fs", default_value = "async")]
     #[arg(value_parser = files::policy)]
     policy: PolicyKind,
     /// When content is written, under a policy with a log: before the group that leads to it
     /// (ordered), or at any time (writeback).
-    #[arg(long, value_name = "MODE", requires = "fs", value_parser = files::data, hide = true)]
+    #[arg(long, value_name = "MODE", requires = "fs", value_parser = files::data)]
     data: Option<DataMode>,
     /// Hold it to the promises of another policy, to see which of them it breaks.
     #[arg(long, value_name = "POLICY", requires = "fs", value_parser = files::rules)]
@@ -159,7 +161,7 @@ impl Args {
         match (self.fs, self.layout) {
             (Some(kind), _) => {
                 let variant = files::Variant {
-                    data: self.data.unwrap_or_default(),
+                    data: self.data,
                     judge: self.judge,
                     ace: self.ace,
                     trusts: self.trust_completions,

@@ -139,6 +139,27 @@ fn a_violation_of_a_file_system_is_repeated() {
     assert_eq!(report["violations"].as_u64(), Some(0), "{report:#}");
 }
 
+/// A log without an order of content breaks what one with that order promises. Without a log there
+/// is no such order to choose.
+#[test]
+fn a_mode_of_data_is_proved_where_there_is_a_log() {
+    let dir = temp_dir();
+    let file = dir.path().join("violation.json");
+    let path = file.to_str().expect("text");
+    let late = ["prove", "--fs", "ffs", "--policy", "wafs-1async", "--data", "writeback"];
+    let own = run(seekless().args(late).args(["--states", "300"]));
+    assert_eq!(own.code(), 0, "{own:?}");
+    let judged = ["--judge", "wafs-1async", "--stop-at-first", "--save", path];
+    let found = run(seekless().args(late).args(judged));
+    assert_eq!(found.code(), 1, "{found:?}");
+    let again = run(seekless().args(["prove", "--replay", path]));
+    assert_eq!(again.code(), 1, "{again:?}");
+    let refused =
+        run(seekless().args(["prove", "--fs", "ffs", "--policy", "soft"]).args(&late[5..]));
+    assert_eq!(refused.code(), 2, "{refused:?}");
+    assert!(refused.err.contains("--data: the policy soft keeps no log"), "{}", refused.err);
+}
+
 /// A directory of saved runs passes if each of them does. What fails is named.
 #[test]
 fn saved_runs_of_a_directory_are_replayed() {

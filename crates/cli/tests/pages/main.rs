@@ -54,6 +54,7 @@ pages! {
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",
     crash_test_policies: "docs/manual/crash-test-policies.md",
+    crash_test_stand_ins: "docs/manual/crash-test-stand-ins.md",
     what_survives_a_crash: "docs/manual/what-survives-a-crash.md",
     record_and_replay: "docs/manual/record-and-replay.md",
     crashing_disk: "docs/manual/crashing-disk.md",

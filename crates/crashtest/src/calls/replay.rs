@@ -11,6 +11,7 @@
 use super::{Entry, Told, word};
 use crate::own;
 use crate::own::device::ImageDevice;
+use crate::own::policy::OwnPolicy;
 use crate::record::recorder::Recorder;
 use crate::replay::image::Image;
 use seekless_engine::client::{Below, Exchange};
@@ -23,7 +24,6 @@ use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Call, Handle, Ino, Request, Timestamp, by_inode, inode_of};
 use seekless_fs::node::FsClient;
-use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem as _;
 use std::collections::BTreeMap;
 use std::io;
@@ -93,7 +93,7 @@ struct World {
 pub fn replay(
     entries: &[Entry],
     base: Image,
-    policy: PolicyKind,
+    policy: OwnPolicy,
     pause: Time,
     recorder: &Arc<Recorder>,
 ) -> Result<Replayed, ReplayError> {
@@ -141,7 +141,7 @@ fn difference(number: u64, word: &str, told: Told, ours: Told) -> String {
 }
 
 impl World {
-    fn mount(mut node: Node, policy: PolicyKind, time: Timestamp) -> Result<World, FsError> {
+    fn mount(mut node: Node, policy: OwnPolicy, time: Timestamp) -> Result<World, FsError> {
         let mut now = 0;
         let fs = own::mount(&mut NodeDisk::new(&mut node, &mut now), policy, time)?;
         let (client, exchange) = (FsClient::new(fs), Exchange::new(1));

@@ -88,9 +88,13 @@ fn read_magic(fs: FileSystem, file: &File) -> Option<()> {
 
 #[test]
 fn our_own_file_systems_are_named_with_their_policy() {
-    for policy in PolicyKind::UNLOGGED {
+    let all = OwnPolicy::of(Kind::default());
+    let names: Vec<String> = all.iter().map(OwnPolicy::to_string).collect();
+    let with_log = ["wafs-1sync", "wafs-1sync-writeback", "wafs-1async", "wafs-1async-writeback"];
+    assert_eq!(names, [&["async", "sync", "soft"][..], &with_log].concat());
+    for policy in all {
         let fs = FileSystem::Own(Kind::default(), policy);
-        let name = format!("seekless:ffs:{}", policy.name());
+        let name = format!("seekless:ffs:{policy}");
         assert_eq!(fs.to_string(), name);
         assert_eq!(name.parse(), Ok(fs));
         assert_eq!(name.parse(), Ok(Choice::One(fs)));
@@ -99,7 +103,14 @@ fn our_own_file_systems_are_named_with_their_policy() {
     }
     assert_eq!("seekless:ffs:all".parse(), Ok(Choice::EveryPolicy(Kind::default())));
     assert_eq!("xfs".parse(), Ok(Choice::One(FileSystem::Xfs)));
-    for name in ["seekless:ffs:never", "seekless:ffs", "seekless", ""] {
+    for name in [
+        "seekless:ffs:never",
+        "seekless:ffs:wafs-2async",
+        "seekless:ffs:async-writeback",
+        "seekless:ffs",
+        "seekless",
+        "",
+    ] {
         let error = name.parse::<Choice>().expect_err("it is none");
         assert!(error.contains("raw and seekless:ffs:async"), "{error}");
     }
@@ -107,7 +118,23 @@ fn our_own_file_systems_are_named_with_their_policy() {
 
 #[test]
 fn our_own_file_system_is_made_in_an_image() {
-    let file = image(4 * MIB);
-    FileSystem::Own(Kind::default(), PolicyKind::Async).make(file.path()).expect("a file system");
-    assert_eq!(bytes(file.as_file(), 65_536), *b"SEEKFFS\n");
+    for policy in OwnPolicy::of(Kind::default()) {
+        let file = image(4 * MIB);
+        let fs = FileSystem::Own(Kind::default(), policy);
+        fs.make(file.path()).expect("a file system");
+        assert_eq!(bytes(file.as_file(), 65_536), *b"SEEKFFS\n");
+    }
+}
+
+/// The image of a test of every policy takes each of them.
+#[test]
+fn an_image_for_every_policy_is_mounted_with_each() {
+    let choice = Choice::EveryPolicy(Kind::default());
+    for policy in OwnPolicy::of(Kind::default()) {
+        let file = image(4 * MIB);
+        choice.to_make().make(file.path()).expect("a file system");
+        let disk = own::run::image_of(file.path()).expect("an image");
+        let mounted = own::recover::recover(disk.into(), policy).expect("a mount");
+        assert_eq!(mounted.repaired, None, "{policy}");
+    }
 }

@@ -4,6 +4,7 @@
 //! A state that cannot be recovered is bad, as one that the kernel does not mount. States with
 //! equal trees and acknowledgements are checked once: a check is to depend on nothing else.
 
+use super::policy::OwnPolicy;
 use super::recover::{Recovered, recover};
 use super::tree::fingerprint;
 use crate::file_system::FileSystem;
@@ -13,7 +14,6 @@ use crate::sandbox::worker::STATE;
 use crate::sandbox::{SandboxOptions, Workers};
 use seekless_engine::io::IoError;
 use seekless_formats::FsError;
-use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::Detached;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,7 @@ struct Known {
 #[derive(Debug)]
 pub struct OwnChecker {
     workers: Workers,
-    policy: PolicyKind,
+    policy: OwnPolicy,
     /// What the check said of trees.
     known: Mutex<BTreeMap<Key, Known>>,
 }
@@ -50,11 +50,7 @@ impl OwnChecker {
     ///
     /// # Errors
     /// As for [`Workers::new`].
-    pub fn new(
-        options: SandboxOptions,
-        count: usize,
-        policy: PolicyKind,
-    ) -> io::Result<OwnChecker> {
+    pub fn new(options: SandboxOptions, count: usize, policy: OwnPolicy) -> io::Result<OwnChecker> {
         let options = SandboxOptions { mount: Some(super::mounting()), ..options };
         let workers = Workers::new(options, count)?;
         Ok(OwnChecker { workers, policy, known: Mutex::default() })

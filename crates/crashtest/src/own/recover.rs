@@ -6,9 +6,9 @@
 //! consistent mounts them as they are.
 
 use super::device::ImageDevice;
+use super::policy::OwnPolicy;
 use crate::replay::image::Image;
 use seekless_formats::{FsError, Kind, MountedFs};
-use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::Volume;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Recovered {
 ///
 /// # Errors
 /// If the file system cannot be mounted, after a repair if that was asked for.
-pub fn recover(image: Arc<Image>, policy: PolicyKind) -> Result<Recovered, FsError> {
+pub fn recover(image: Arc<Image>, policy: OwnPolicy) -> Result<Recovered, FsError> {
     let mut volume = Volume::of_device(Box::new(ImageDevice::new(image)), "a crash state");
     let now = super::wall_clock();
     let repaired = match super::mount(&mut volume, policy, now) {

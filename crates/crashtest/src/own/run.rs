@@ -5,6 +5,7 @@
 //! the recording, behind the last acknowledgement.
 
 use super::device::ImageDevice;
+use super::policy::OwnPolicy;
 use crate::calls::Entry;
 use crate::calls::record::{CallRecorder, Heard};
 use crate::record::marks::{MarkFile, Marks};
@@ -14,7 +15,6 @@ use crate::replay::image::{Image, Source};
 use crate::workload::record::{ACKS, AckDirectory, Run, RunError, Tested};
 use crate::workload::{Disk, Ran, Running, SetUp, SetUpError, mount_point, second_mount_point};
 use seekless_formats::FsError;
-use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Detached, FilesError, Volume, VolumeOptions};
 use std::fs::File;
 use std::io;
@@ -57,7 +57,7 @@ fn image_with(base: &Path, second: Option<u64>) -> io::Result<Image> {
 ///
 /// # Errors
 /// As for [`crate::workload::record::record`].
-pub fn record(run: Run<'_>, policy: PolicyKind) -> Result<Tested, RunError> {
+pub fn record(run: Run<'_>, policy: OwnPolicy) -> Result<Tested, RunError> {
     let images = disks_of(run.base, run.second).map_err(told(run.base))?;
     let size = images.iter().map(|image| image.size()).sum();
     let recorder = run.recorder(size)?;
@@ -80,7 +80,7 @@ pub fn record(run: Run<'_>, policy: PolicyKind) -> Result<Tested, RunError> {
 ///
 /// # Errors
 /// As for [`record`].
-pub fn record_calls(run: Run<'_>, policy: PolicyKind) -> Result<TestedCalls, RunError> {
+pub fn record_calls(run: Run<'_>, policy: OwnPolicy) -> Result<TestedCalls, RunError> {
     let image = image_of(run.base).map_err(told(run.base))?;
     let device = ImageDevice::new(Arc::new(image));
     let calls = CallRecorder::new();
@@ -108,7 +108,7 @@ fn told<'p>(what: &'p Path) -> impl FnOnce(io::Error) -> RunError + use<'p> {
 /// A workload that is recorded.
 struct Live<'l> {
     run: Run<'l>,
-    policy: PolicyKind,
+    policy: OwnPolicy,
     calls: &'l Arc<CallRecorder>,
     /// Takes acknowledgements.
     marks: Arc<dyn Marks>,
@@ -163,7 +163,7 @@ impl Live<'_> {
 ///
 /// # Errors
 /// As for [`crate::workload::set_up`].
-pub fn set_up(how: SetUp<'_>, policy: PolicyKind) -> Result<Option<Ran>, SetUpError> {
+pub fn set_up(how: SetUp<'_>, policy: OwnPolicy) -> Result<Option<Ran>, SetUpError> {
     let told = |what: &Path| {
         let what = what.display().to_string();
         move |error| SetUpError::System { what, error }
@@ -190,7 +190,7 @@ pub fn set_up(how: SetUp<'_>, policy: PolicyKind) -> Result<Option<Ran>, SetUpEr
 }
 
 /// Serves the file system in an image.
-fn served_image(image: &Path, policy: PolicyKind) -> io::Result<(Detached, Disk)> {
+fn served_image(image: &Path, policy: OwnPolicy) -> io::Result<(Detached, Disk)> {
     let options = VolumeOptions::new(vec![image.to_owned()], false);
     let mut volume = Volume::open(&options).map_err(os)?;
     let fs = super::mount(&mut volume, policy, super::wall_clock()).map_err(os)?;

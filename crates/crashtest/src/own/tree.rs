@@ -5,13 +5,13 @@
 //! inodes, other times and the space of files do not.
 
 use super::device::ImageDevice;
+use super::policy::OwnPolicy;
 use crate::replay::image::Image;
-use seekless_formats::{Kind, MountOptions, MountedFs};
+use seekless_formats::{Kind, MountedFs};
 use seekless_fs::call::{
     Answer, Attr, Call, Credentials, DirEntry, Errno, FileKind, Ino, ROOT, Request, by_inode,
 };
 use seekless_fs::core::CoreOptions;
-use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::Runs as _;
 use seekless_serve::files::{Offline, Volume};
 use std::collections::BTreeMap;
@@ -27,17 +27,13 @@ const PIECE: u32 = 128 << 10;
 
 /// The fingerprint of the tree in an image that was recovered. `None` for a tree that is large, or
 /// that cannot be read as a whole.
-pub(crate) fn fingerprint(image: &Arc<Image>, policy: PolicyKind) -> Option<u128> {
+pub(crate) fn fingerprint(image: &Arc<Image>, policy: OwnPolicy) -> Option<u128> {
     let device = ImageDevice::new(Arc::clone(image));
     let mut volume = Volume::of_device(Box::new(device), "a recovered state");
     // It takes the file system as it is, and writes nothing.
     let core = CoreOptions { read_only: true, ..CoreOptions::default() };
     let kind = Kind::of(&mut volume).ok()?;
-    let fs = (kind.mount)(
-        &mut volume,
-        &MountOptions { core, policy, now: 0, ..MountOptions::default() },
-    )
-    .ok()?;
+    let fs = (kind.mount)(&mut volume, &policy.mount_options(core, 0)).ok()?;
     let mut walk = Walk {
         fs: Offline::new(fs, volume),
         hash: XxHash3_128::new(),

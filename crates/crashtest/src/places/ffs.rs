@@ -9,7 +9,7 @@ use crate::own::device::ImageDevice;
 use seekless_engine::units::SECTOR_BYTES;
 use seekless_formats::ffs::offline::store::Store;
 use seekless_formats::ffs::ondisk::entries::{entries, is_dots};
-use seekless_formats::ffs::ondisk::format::SECTOR_ADDRESSES;
+use seekless_formats::ffs::ondisk::format::{LogPlace, SECTOR_ADDRESSES};
 use seekless_formats::ffs::ondisk::inode::INODE_BYTES;
 use seekless_formats::ffs::{Fragment, Geometry, Inode, SealKind, load};
 use seekless_fs::call::{FileKind, ROOT};
@@ -40,6 +40,7 @@ impl Owners {
         let fragment_bytes = geometry.fragment_bytes() as u64;
         let mut owners = BTreeMap::new();
         metadata(&geometry, &mut owners);
+        log(superblock.log, &mut owners);
         let store = Store::new(&mut volume, geometry, superblock.sealer());
         Walk { store, owners: &mut owners }.all();
         Some(Owners { fragment_bytes, owners })
@@ -76,6 +77,13 @@ fn metadata(geometry: &Geometry, owners: &mut BTreeMap<u64, Owner>) {
             name(geometry.table_of(group), fragment, text);
         }
     }
+}
+
+/// The log behind the file system, if there is one.
+fn log(log: LogPlace, owners: &mut BTreeMap<u64, Owner>) {
+    let name: Arc<str> = "FFS log".into();
+    let fragments = u64::from(log.first)..u64::from(log.first) + u64::from(log.fragments);
+    owners.extend(fragments.map(|at| (at, Owner::Named(Arc::clone(&name)))));
 }
 
 /// A walk over the tree.

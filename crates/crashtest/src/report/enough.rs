@@ -4,6 +4,7 @@
 //! move are ordered. The other policies promise more. A program that is bad under `async` and good
 //! under a stricter policy relies on what that policy adds. None of them is a model of POSIX, which
 //! promises less than `async` does; the answer says nothing about other file systems.
+//! [The manual](../../../../docs/manual/crash-test-stand-ins.md) compares verdicts with theirs.
 
 use super::policies::{PAUSED, PolicyReport};
 use super::{Report, Verdict};
@@ -11,11 +12,16 @@ use serde::Serialize;
 
 /// What the names of Seekless' file systems begin with.
 const OWN: &str = "seekless:ffs:";
-/// The policies, from the one that promises least, and what each adds.
-const POLICIES: [(&str, &str); 3] = [
+/// The policies, from the one that promises least of names, and what each adds. Under `soft`
+/// content comes before names, and with a log only if its mode of data says so.
+const POLICIES: [(&str, &str); 7] = [
     ("async", "nothing but what fsync makes durable"),
     ("soft", "the order in which names, inodes and content reach the disk"),
+    ("wafs-1async-writeback", "names, attributes and sizes of one point in time"),
+    ("wafs-1async", "names and sizes of one point in time, and content before them"),
     ("sync", "that names are durable, in order, when a call returns"),
+    ("wafs-1sync-writeback", "names of one point in time, durable when a call returns"),
+    ("wafs-1sync", "names of one point in time, durable when a call returns, content before them"),
 ];
 
 /// The answer, for people and for programs.
@@ -104,6 +110,17 @@ mod tests {
         assert_eq!(policy(&[("async", RED), ("async-paused", GREEN)]), None);
         assert_eq!(policy(&[("async", GREEN), ("async-paused", GREEN)]), Some("async"));
         assert_eq!(policy(&[]), None);
+    }
+
+    #[test]
+    fn every_policy_of_one_disk_has_an_answer() {
+        use crate::own::policy::OwnPolicy;
+        for one in OwnPolicy::of(seekless_formats::Kind::default()) {
+            let name = one.to_string();
+            assert_eq!(policy(&[(&name, GREEN)]).map(str::to_owned), Some(name));
+        }
+        let all = [("async", RED), ("wafs-1async-writeback", RED), ("wafs-1async", GREEN)];
+        assert_eq!(policy(&all), Some("wafs-1async"));
     }
 
     #[test]

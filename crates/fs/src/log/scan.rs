@@ -209,12 +209,14 @@ struct Part {
     first: usize,
 }
 
+/// The block of the range that was read last.
+type LastBlock = Option<(u64, Option<Bytes>)>;
+
 struct Reader<'s, S> {
     source: &'s mut S,
     superblock: LogSuperblock,
     sealer: Sealer,
-    /// The block of the range that was read last.
-    block: Option<(u64, Option<Bytes>)>,
+    block: LastBlock,
     stream: Vec<u8>,
     sectors: Vec<Part>,
 }
@@ -230,14 +232,14 @@ impl<'s, S: LogSource> Reader<'s, S> {
     }
 
     /// The sector of the range at this place.
-    fn sector(&mut self, place: u64) -> Option<Bytes> {
+    fn sector<'b>(source: &mut S, block: &'b mut LastBlock, place: u64) -> Option<&'b [u8]> {
         let number = place / BLOCK_SECTORS;
-        if self.block.as_ref().is_none_or(|one| one.0 != number) {
-            self.block = Some((number, self.source.block(number)));
+        if block.as_ref().is_none_or(|one| one.0 != number) {
+            *block = Some((number, source.block(number)));
         }
-        let block = self.block.as_ref()?.1.as_ref()?;
+        let block = block.as_ref()?.1.as_ref()?;
         let at = (place % BLOCK_SECTORS) as usize * SECTOR_BYTES;
-        (block.len() >= at + SECTOR_BYTES).then(|| block.slice(at..at + SECTOR_BYTES))
+        block.get(at..at + SECTOR_BYTES)
     }
 
     /// Reads sectors of the epoch from the start to the first one that is none. Gives its number.
@@ -248,8 +250,10 @@ impl<'s, S: LogSource> Reader<'s, S> {
         let sectors = self.shape().sectors();
         while !self.superblock.clean && number - start.number() < sectors {
             let place = self.shape().place(number);
-            let Some(sector) = self.sector(place) else { break };
-            let head = SectorHead::read(&sector, &self.sealer, self.shape(), place);
+            let shape = self.shape();
+            let sector = Reader::sector(self.source, &mut self.block, place);
+            let Some(sector) = sector else { break };
+            let head = SectorHead::read(sector, &self.sealer, shape, place);
             let epoch = self.superblock.epoch;
             let Some(head) = head.filter(|one| (one.number, one.epoch) == (number, epoch)) else {
                 break;
@@ -272,15 +276,21 @@ impl<'s, S: LogSource> Reader<'s, S> {
         let LogSuperblock { epoch, start, durable, clean, .. } = self.superblock;
         let mut next = end.max(durable.number());
         let mut newest = epoch;
+        let shape = self.shape();
         let mut lost = (!clean && durable > Lsn::new(end, 0)).then_some(durable.number());
-        for step in end - start.number()..self.shape().sectors() {
-            let place = self.shape().place(start.number() + step);
-            let Some(sector) = self.sector(place) else { continue };
-            let peeked = SectorHead::peek(&sector);
+        let ring = shape.place(0)..shape.place(0) + shape.sectors();
+        // The place of a number is the rest of a division, which would be most of the work.
+        let mut at = shape.place(end);
+        for _ in end - start.number()..shape.sectors() {
+            let place = at;
+            at = if place + 1 == ring.end { ring.start } else { place + 1 };
+            let sector = Reader::sector(self.source, &mut self.block, place);
+            let Some(sector) = sector else { continue };
+            let peeked = SectorHead::peek(sector);
             if peeked.number < end && peeked.epoch <= epoch {
                 continue;
             }
-            let Some(head) = SectorHead::read(&sector, &self.sealer, self.shape(), place) else {
+            let Some(head) = SectorHead::read(sector, &self.sealer, shape, place) else {
                 continue;
             };
             if head.epoch > epoch {

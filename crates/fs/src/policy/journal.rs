@@ -47,6 +47,9 @@ pub enum DataMode {
 }
 
 impl DataMode {
+    /// All of them.
+    pub const ALL: [DataMode; 2] = [DataMode::Ordered, DataMode::Writeback];
+
     /// The name in options and messages.
     pub fn name(self) -> &'static str {
         match self {

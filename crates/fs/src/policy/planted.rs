@@ -15,17 +15,17 @@ const SOFT: [PolicyKind; 1] = [PolicyKind::Soft];
 /// The policies in which a bug of [`PlantedBug::FILES`] can show.
 pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
-        // Under `async` tails that move are guarded.
         PlantedBug::AckBeforeDurable
         | PlantedBug::ErrorSwallowed
         | PlantedBug::GenerationKept
-        | PlantedBug::PointerBeforeContent
+        | PlantedBug::MovedKeepsParent
+        | PlantedBug::CutTailCounted => &PolicyKind::ALL,
+        // Under `async` tails that move are guarded. A log needs no guards.
+        PlantedBug::PointerBeforeContent
         | PlantedBug::FragmentMoveFreesOld
         | PlantedBug::SizeNotRolledBack
         | PlantedBug::RolledBackNotRedirtied
-        | PlantedBug::FactAtCompletion
-        | PlantedBug::MovedKeepsParent
-        | PlantedBug::CutTailCounted => &PolicyKind::UNLOGGED,
+        | PlantedBug::FactAtCompletion => &PolicyKind::UNLOGGED,
         // Under an order an inode is written with what waits for it.
         PlantedBug::FsyncWithoutInode => &UNORDERED,
         // Under `sync` names are durable before their calls are answered.

@@ -12,6 +12,10 @@ pub fn of(medium: &mut Cells, write: &BlockWrite) -> Option<String> {
     let geometry = superblock.geometry().ok()?;
     let block = write.at / u64::from(geometry.engine_blocks());
     let fragment = geometry.first_fragment(block);
+    let log = superblock.log_range().ok().flatten();
+    if log.is_some_and(|log| log.contains(&write.at)) {
+        return Some("the log".to_owned());
+    }
     if fragment >= geometry.fragments() {
         return None;
     }
@@ -56,7 +60,8 @@ mod tests {
     #[test]
     fn writes_are_named_by_where_they_go() {
         let mut cells = Cells::new(512);
-        let options = MkfsOptions { fragment: 1024, ..MkfsOptions::default() };
+        let policy = seekless_fs::policy::PolicyKind::Wafs1Async;
+        let options = MkfsOptions { fragment: 1024, policy, ..MkfsOptions::default() };
         let made = mkfs(&mut MediumDisk(&mut cells), &options).expect("possible");
         let geometry: Geometry = made.superblock.geometry().expect("made");
         let mut said = |block: u64, data: Data| {
@@ -68,5 +73,6 @@ mod tests {
         assert!(said(geometry.table_of(0), Data::zeros(1)).starts_with("inodes 0 to "));
         assert_eq!(said(root, Data::zeros(1)), "data of group 0");
         assert_eq!(said(8, Data::zeros(1)), "superblock of group 0");
+        assert_eq!(said(255, Data::zeros(1)), "the log");
     }
 }

@@ -39,14 +39,22 @@ pub enum Rules {
 }
 
 impl Rules {
-    /// Those of the policies.
-    pub const ALL: [Rules; 3] = [Rules::Async, Rules::Sync, Rules::Soft];
+    /// Those of the policies that keep no log.
+    pub const UNLOGGED: [Rules; 3] = [Rules::Async, Rules::Sync, Rules::Soft];
+
+    /// Those of every policy, with each mode of data where it keeps a log.
+    pub fn all() -> Vec<Rules> {
+        let logged = DataMode::ALL.into_iter().flat_map(|data| {
+            PolicyKind::LOGGED.into_iter().map(move |policy| Rules::Logged { policy, data })
+        });
+        Rules::UNLOGGED.into_iter().chain(logged).collect()
+    }
 
     /// Those of a policy; none if this program does not know it.
     pub fn of(policy: PolicyKind, data: DataMode) -> Option<Rules> {
         match policy.is_logged() {
             true => Some(Rules::Logged { policy, data }),
-            false => Rules::ALL.into_iter().find(|one| one.name() == policy.name()),
+            false => Rules::UNLOGGED.into_iter().find(|one| one.name() == policy.name()),
         }
     }
 
@@ -61,7 +69,7 @@ impl Rules {
         }
     }
 
-    /// The name of the policy.
+    /// The name of the policy, and a mode of data behind it if it is not the default.
     pub fn name(self) -> &'static str {
         self.contract().policy
     }
@@ -204,12 +212,14 @@ mod tests {
 
     #[test]
     fn every_policy_has_rules_and_every_operation_a_row() {
-        for policy in PolicyKind::UNLOGGED {
-            let rules =
-                Rules::of(policy, DataMode::Ordered).expect("the prover knows every policy");
-            let contract = rules.contract();
-            for operation in Operation::ALL {
-                assert_eq!(contract.row(operation).operation, operation, "{policy:?}");
+        for policy in PolicyKind::ALL {
+            for data in DataMode::ALL {
+                let rules = Rules::of(policy, data).expect("the prover knows every policy");
+                assert!(Rules::all().contains(&rules), "{policy:?}");
+                let contract = rules.contract();
+                for operation in Operation::ALL {
+                    assert_eq!(contract.row(operation).operation, operation, "{policy:?}");
+                }
             }
         }
     }

@@ -270,22 +270,20 @@ impl FileSubject {
         })
     }
 
-    /// Every format and policy that each commit is held to.
+    /// Every format under each of its policies, and with each mode of data if the policy keeps a
+    /// log.
     pub fn all() -> Vec<FileSubject> {
-        let of = |kind: Kind| {
-            kind.policies.iter().filter_map(move |policy| FileSubject::of(kind, *policy))
+        let modes = |policy: PolicyKind| {
+            DataMode::ALL
+                .into_iter()
+                .filter(move |&data| policy.is_logged() || data == DataMode::default())
         };
-        Kind::all().flat_map(of).collect()
-    }
-
-    /// Every format under the policies that keep a log, with each mode of data.
-    pub fn logged() -> Vec<FileSubject> {
-        let modes = [DataMode::Ordered, DataMode::Writeback];
         let of = |kind: Kind| {
-            let policies = PolicyKind::LOGGED.into_iter();
-            policies.flat_map(move |policy| {
-                modes.into_iter().filter_map(move |data| FileSubject::with_data(kind, policy, data))
-            })
+            let both = kind
+                .policies
+                .iter()
+                .flat_map(move |&policy| modes(policy).map(move |data| (policy, data)));
+            both.filter_map(move |(policy, data)| FileSubject::with_data(kind, policy, data))
         };
         Kind::all().flat_map(of).collect()
     }
@@ -376,8 +374,8 @@ impl Subject for FileSubject {
         };
         let mut contract = CONTRACTS[rng.below(CONTRACTS.len() as u64) as usize];
         contract.order = self.device.unwrap_or(contract.order);
-        if self.policy.has_own_log_volume() {
-            // Two devices keep no order between them; nor do the two ranges of such a device.
+        if self.policy.has_own_log_volume() && contract.order == Order::Prefix {
+            // Two devices keep no order between them, but each keeps what it has completed.
             contract.order = Order::Unordered;
         }
         if self.policy.is_logged() && SHAPES[shape].fragment < BLOCK_BYTES as u32 {

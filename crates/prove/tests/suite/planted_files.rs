@@ -6,8 +6,6 @@
 
 use crate::hunters::{Hunt, Known, cheap, each, hunts, is_long};
 use seekless_engine::planted::{PlantedBug, with_bug};
-use seekless_formats::Kind;
-use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
 use seekless_fs::policy::planted::policies;
 use seekless_prove::files::FileSubject;
@@ -31,7 +29,7 @@ fn no_clock() -> u64 {
 }
 
 fn known(subject: FileSubject, bug: PlantedBug) -> Option<Known> {
-    let policy = subject.policy.name();
+    let policy = subject.rules.name();
     let entry = CHEAP.iter().find(|entry| entry.0 == policy && entry.1 == bug);
     entry.map(|&(_, _, seed, states)| (seed, states))
 }
@@ -44,22 +42,17 @@ fn hunt(bug: Option<PlantedBug>, options: &ProveOptions<FileSubject>) -> ProveRe
 /// Each bug in each policy that is proved and in which it can show.
 pub fn planted() -> Vec<(FileSubject, PlantedBug)> {
     let of = |bug: PlantedBug| {
-        let shows = move |subject: &FileSubject| policies(bug).contains(&subject.policy);
+        // What a log orders in any mode of data shows where it orders nothing else.
+        let data = match bug {
+            PlantedBug::MovedTailLate => DataMode::Writeback,
+            _ => DataMode::Ordered,
+        };
+        let shows = move |subject: &FileSubject| {
+            policies(bug).contains(&subject.policy) && subject.data == data
+        };
         FileSubject::all().into_iter().filter(shows).map(move |subject| (subject, bug))
     };
-    let logged = PlantedBug::JOURNAL.map(|bug| (logged(bug), bug));
-    PlantedBug::FILES.into_iter().flat_map(of).chain(logged).collect()
-}
-
-/// The subject in which a bug of a log shows. What a log orders in any case shows where it orders
-/// nothing else.
-fn logged(bug: PlantedBug) -> FileSubject {
-    let data = match bug {
-        PlantedBug::MovedTailLate => DataMode::Writeback,
-        _ => DataMode::Ordered,
-    };
-    let subject = FileSubject::with_data(Kind::default(), PolicyKind::Wafs1Async, data);
-    subject.expect("it has a contract")
+    PlantedBug::FILES.into_iter().chain(PlantedBug::JOURNAL).flat_map(of).collect()
 }
 
 /// The lines of the table in `docs/proof.md`.
@@ -81,7 +74,7 @@ fn every_planted_bug_is_found() {
     let seeds = tasks.len() / planted.len();
     for (tasks, found) in tasks.chunks(seeds).zip(found.chunks(seeds)) {
         let ((subject, bug), _) = tasks[0];
-        let policy = subject.policy.name();
+        let policy = subject.rules.name();
         let states: Vec<String> = found.iter().map(|one| one.0.to_string()).collect();
         println!("| `{policy}` | `{bug:?}` | {} | {} |", bug.summary(), states.join(", "));
         let lost = tasks.iter().zip(found).filter(|(_, found)| found.1);

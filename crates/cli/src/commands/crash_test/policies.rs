@@ -10,13 +10,13 @@ use seekless_crashtest::calls::Entry;
 use seekless_crashtest::calls::file::{self, CallsError};
 use seekless_crashtest::calls::replay::{Replayed, replay};
 use seekless_crashtest::file_system::FileSystem;
+use seekless_crashtest::own::policy::OwnPolicy;
 use seekless_crashtest::own::run::{TestedCalls, image_of, record_calls};
 use seekless_crashtest::record::recorder::Recorder;
 use seekless_crashtest::report::Report;
 use seekless_crashtest::report::policies::{PAUSED, PolicyReport};
 use seekless_crashtest::session::{Load, Session};
 use seekless_formats::Kind;
-use seekless_fs::policy::PolicyKind;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ struct Calls {
 #[derive(Clone, Copy)]
 struct Replay {
     kind: Kind,
-    policy: PolicyKind,
+    policy: OwnPolicy,
     /// Virtual time behind each change.
     pause: Duration,
 }
@@ -48,8 +48,8 @@ impl Replay {
     /// The policy, and whether there are pauses.
     fn name(self) -> String {
         match self.pause.is_zero() {
-            true => self.policy.name().to_owned(),
-            false => format!("{}{PAUSED}", self.policy.name()),
+            true => self.policy.to_string(),
+            false => format!("{}{PAUSED}", self.policy),
         }
     }
 }
@@ -69,10 +69,9 @@ impl Test<'_> {
         // worse ones: both ways are tried.
         let pauses = [Duration::ZERO, self.args.pause];
         let pauses = if self.args.pause.is_zero() { &pauses[..1] } else { &pauses[..] };
-        let ways = kind
-            .policies
-            .iter()
-            .flat_map(|&policy| pauses.iter().map(move |&pause| Replay { kind, policy, pause }));
+        let ways = OwnPolicy::of(kind)
+            .into_iter()
+            .flat_map(|policy| pauses.iter().map(move |&pause| Replay { kind, policy, pause }));
         for way in ways {
             let tried = self.policy(way, &calls)?;
             reports.push(PolicyReport { policy: way.name(), report: tried.report });
@@ -132,7 +131,7 @@ impl Test<'_> {
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.calls")));
         let log = self.path(&format!("{name}.log"));
         let run = self.run_of(command, [&base, &tape, &log]);
-        let recorded = record_calls(run, PolicyKind::default());
+        let recorded = record_calls(run, OwnPolicy::default());
         let TestedCalls { entries, tested } =
             recorded.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
         let died = self.accept(name, &tested, began)?;

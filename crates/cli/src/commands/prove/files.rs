@@ -9,17 +9,19 @@ use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
 
 /// The policy that has this name.
 pub fn policy(name: &str) -> Result<PolicyKind, String> {
-    let known = PolicyKind::UNLOGGED.map(PolicyKind::name);
-    let all = PolicyKind::UNLOGGED.into_iter().chain(PolicyKind::LOGGED);
-    let found = all.into_iter().find(|policy| policy.name() == name);
+    let known = PolicyKind::ALL.map(PolicyKind::name);
+    let found = PolicyKind::ALL.into_iter().find(|policy| policy.name() == name);
     found.ok_or_else(|| format!("known are {}", known.join(", ")))
 }
 
 /// The promises that have this name.
 pub fn rules(name: &str) -> Result<Rules, String> {
-    let known = Rules::ALL.map(Rules::name);
-    let found = Rules::ALL.into_iter().find(|rules| rules.name() == name);
-    found.ok_or_else(|| format!("known are {}", known.join(", ")))
+    let all = Rules::all();
+    let found = all.iter().copied().find(|rules| rules.name() == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = all.into_iter().map(Rules::name).collect();
+        format!("known are {}", known.join(", "))
+    })
 }
 
 /// The class of devices that has this name.
@@ -31,16 +33,15 @@ pub fn device(name: &str) -> Result<Order, String> {
 
 /// The mode of data that has this name.
 pub fn data(name: &str) -> Result<DataMode, String> {
-    let all = [DataMode::Ordered, DataMode::Writeback];
-    let found = all.into_iter().find(|mode| mode.name() == name);
-    found.ok_or_else(|| format!("known are {}", all.map(DataMode::name).join(", ")))
+    let found = DataMode::ALL.into_iter().find(|mode| mode.name() == name);
+    found.ok_or_else(|| format!("known are {}", DataMode::ALL.map(DataMode::name).join(", ")))
 }
 
 /// What the file system is held to, and what it runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variant {
-    /// When content is written, under a policy with a log.
-    pub data: DataMode,
+    /// When content is written. Only a policy with a log takes it.
+    pub data: Option<DataMode>,
     /// The promises of another policy.
     pub judge: Option<Rules>,
     /// Sequences of so many operations.
@@ -54,10 +55,16 @@ pub struct Variant {
 /// The subject.
 ///
 /// # Errors
-/// A policy that the prover has no contract for.
+/// A policy that the prover has no contract for, or a mode of data that has no effect on it.
 pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
     let Variant { data, judge, ace, trusts, device } = variant;
-    let Some(subject) = FileSubject::with_data(kind, policy, data) else {
+    if data.is_some() && !policy.is_logged() {
+        let problem = format!("--data: the policy {} keeps no log", policy.name());
+        let logged = PolicyKind::LOGGED.map(PolicyKind::name).join(" or ");
+        let hint = format!("leave it out, or choose --policy {logged}");
+        return Err(Failure::usage(problem).hint(hint));
+    }
+    let Some(subject) = FileSubject::with_data(kind, policy, data.unwrap_or_default()) else {
         let problem = format!("--policy {}: the prover has no contract for it", policy.name());
         return Err(Failure::usage(problem));
     };

@@ -225,7 +225,7 @@ fn lines(out: &mut String, value: &Value, depth: usize) {
 fn files_of(saved: &Saved) -> Result<Option<FileSubject>, String> {
     let Some(name) = &saved.policy else { return Ok(None) };
     let variant = files::Variant {
-        data: saved.data.as_deref().map(files::data).transpose()?.unwrap_or_default(),
+        data: saved.data.as_deref().map(files::data).transpose()?,
         judge: saved.judge.as_deref().map(files::rules).transpose()?,
         ace: saved.ace,
         trusts: saved.trust_completions,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::calls::record::{CallRecorder, Heard};
+use crate::file_system::Choice;
 use crate::own::run::image_of;
 use crate::record::marks::Marks as _;
 use crate::session::{Load, Session};
@@ -22,7 +23,8 @@ impl Place {
         let place = Place(tempfile::tempdir().expect("a directory"));
         let file = std::fs::File::create(place.path("base")).expect("a file");
         file.set_len(8 * MIB).expect("a size");
-        own::make(Kind::default(), &place.path("base")).expect("a file system");
+        let fs = Choice::EveryPolicy(Kind::default()).to_make();
+        fs.make(&place.path("base")).expect("a file system");
         place
     }
 
@@ -48,7 +50,7 @@ impl Place {
         &self,
         name: &str,
         entries: &[Entry],
-        policy: PolicyKind,
+        policy: OwnPolicy,
         pause: Time,
     ) -> (Replayed, PathBuf) {
         let recorder = self.recorder(name);
@@ -74,7 +76,7 @@ impl Live {
         let mut node = Plain::node(Box::new(device));
         let mut now = 0;
         let mut disk = NodeDisk::new(&mut node, &mut now);
-        let fs = own::mount(&mut disk, PolicyKind::Async, BEGIN).expect("a mount");
+        let fs = own::mount(&mut disk, OwnPolicy::default(), BEGIN).expect("a mount");
         let calls = CallRecorder::new();
         let client = FsClient::new(Heard::new(fs, Arc::clone(&calls)));
         let (exchange, blocks) = (Exchange::new(1), Arc::clone(blocks));
@@ -163,13 +165,14 @@ fn recorded(place: &Place) -> (Vec<Entry>, PathBuf) {
 fn a_replay_writes_the_blocks_of_the_run() {
     let place = Place::new();
     let (entries, live) = recorded(&place);
-    let (found, tape) = place.replayed("again", &entries, PolicyKind::Async, 0);
+    let (found, tape) = place.replayed("again", &entries, OwnPolicy::default(), 0);
     assert_eq!((found.differences, found.first), (0, None));
     assert_eq!(found.calls, 10);
     let bytes = |path: &Path| std::fs::read(path).expect("a recording");
     assert!(bytes(&live) == bytes(&tape), "the recordings differ");
     // And a run that was another one is told apart.
-    let (_, other) = place.replayed("other", &entries[..entries.len() - 6], PolicyKind::Async, 0);
+    let (_, other) =
+        place.replayed("other", &entries[..entries.len() - 6], OwnPolicy::default(), 0);
     assert!(bytes(&live) != bytes(&other));
 }
 
@@ -182,7 +185,7 @@ fn a_program_that_would_see_a_difference_is_reported() {
         _ => None,
     });
     *read.expect("a read") ^= 1;
-    let (found, _) = place.replayed("again", &entries, PolicyKind::Async, 0);
+    let (found, _) = place.replayed("again", &entries, OwnPolicy::default(), 0);
     assert_eq!(found.differences, 1);
     let first = found.first.expect("it is told");
     assert!(first.starts_with("call 9 (read): Bytes(100, "), "{first}");
@@ -192,9 +195,9 @@ fn a_program_that_would_see_a_difference_is_reported() {
 fn every_policy_gives_the_program_what_it_saw() {
     let place = Place::new();
     let (entries, _) = recorded(&place);
-    for policy in PolicyKind::UNLOGGED {
+    for policy in OwnPolicy::of(Kind::default()) {
         for pause in [0, WRITTEN_BACK] {
-            let name = format!("{}-{pause}", policy.name());
+            let name = format!("{policy}-{pause}");
             let (found, tape) = place.replayed(&name, &entries, policy, pause);
             assert_eq!((found.differences, found.first), (0, None), "{name}");
             let session = place.session(&tape);
@@ -210,7 +213,7 @@ fn a_pause_lets_each_change_be_written_back() {
     let (entries, _) = recorded(&place);
     let writes = |pause| {
         let name = format!("pause-{pause}");
-        let (found, tape) = place.replayed(&name, &entries, PolicyKind::Async, pause);
+        let (found, tape) = place.replayed(&name, &entries, OwnPolicy::default(), pause);
         (found.took_ns / SECONDS, place.session(&tape).history().writes().len())
     };
     let ((short, few), (long, many)) = (writes(0), writes(WRITTEN_BACK));
@@ -225,7 +228,7 @@ fn a_recording_on_another_disk_is_no_panic() {
     let empty = place.path("empty");
     std::fs::File::create(&empty).and_then(|file| file.set_len(8 * MIB)).expect("a file");
     let image = image_of(&empty).expect("an image");
-    let refused = replay(&entries, image, PolicyKind::Async, 0, &place.recorder("none"));
+    let refused = replay(&entries, image, OwnPolicy::default(), 0, &place.recorder("none"));
     assert!(matches!(refused, Err(ReplayError::Mount(FsError::Foreign))), "{refused:?}");
 }
 
@@ -256,7 +259,7 @@ fn numbers_of_the_run_are_translated() {
     let (entries, live) = recorded(&place);
     let others = renumbered(&entries);
     assert_ne!(entries, others);
-    let (found, tape) = place.replayed("others", &others, PolicyKind::Async, 0);
+    let (found, tape) = place.replayed("others", &others, OwnPolicy::default(), 0);
     assert_eq!((found.differences, found.first), (0, None));
     let bytes = |path: &Path| std::fs::read(path).expect("a recording");
     assert!(bytes(&live) == bytes(&tape), "the recordings differ");

@@ -22,7 +22,7 @@ fn base() -> (TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("base");
     File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a file");
-    own::make(Kind::default(), &path).expect("a file system");
+    own::make(Kind::default(), OwnPolicy::default(), &path).expect("a file system");
     (dir, path)
 }
 
@@ -58,7 +58,7 @@ fn recording(dir: &TempDir, base: &Path) -> std::path::PathBuf {
     let image = Arc::new(image_of(base).expect("an image"));
     let device = ImageDevice::recorded(Arc::clone(&image), Arc::clone(&recorder));
     let mut volume = Volume::of_device(Box::new(device), "recorded");
-    let fs = own::mount(&mut volume, PolicyKind::Async, 1).expect("a mount");
+    let fs = own::mount(&mut volume, OwnPolicy::default(), 1).expect("a mount");
     let mut fs = Offline::new(fs, volume);
     write(&mut fs, "durable", vec![1; 20_000], true);
     write(&mut fs, "late", vec![2; 200_000], false);
@@ -88,7 +88,7 @@ fn states_are_recovered_with_what_was_durable() {
         for fate in [Fate::Lost, Fate::Kept] {
             let fates = vec![fate; epoch.unsettled.len()];
             let image = session.image(&epoch, &State { cut: epoch.cut, fates });
-            let recovered = recover(Arc::new(image), PolicyKind::Async).expect("recovered");
+            let recovered = recover(Arc::new(image), OwnPolicy::default()).expect("recovered");
             match recovered.repaired {
                 Some(_) => repaired += 1,
                 None => clean += 1,
@@ -121,7 +121,7 @@ fn a_state_that_cannot_be_recovered_is_bad() {
     let path = dir.path().join("zeros");
     File::create(&path).and_then(|file| file.set_len(SIZE)).expect("a file");
     let image = Arc::new(image_of(&path).expect("an image"));
-    assert_eq!(recover(image, PolicyKind::Async).err(), Some(FsError::Foreign));
+    assert_eq!(recover(image, OwnPolicy::default()).err(), Some(FsError::Foreign));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn blocks_have_the_names_of_their_files() {
     let (dir, base) = base();
     let image = Arc::new(image_of(&base).expect("an image"));
     let mut volume = Volume::of_device(Box::new(ImageDevice::new(Arc::clone(&image))), "image");
-    let fs = own::mount(&mut volume, PolicyKind::Async, 1).expect("a mount");
+    let fs = own::mount(&mut volume, OwnPolicy::default(), 1).expect("a mount");
     let mut fs = Offline::new(fs, volume);
     let marked = |index: usize| [&(index as u32).to_le_bytes()[..], &[7; 4092]].concat();
     let content: Vec<u8> = (0..60).flat_map(marked).collect();
@@ -172,8 +172,8 @@ fn trees_are_equal_if_a_check_sees_no_difference() {
             let fates = vec![fate; epoch.unsettled.len()];
             let image = session.image(&epoch, &State { cut: epoch.cut, fates });
             let image = Arc::new(image);
-            let recovered = recover(Arc::clone(&image), PolicyKind::Async).expect("recovered");
-            let tree = fingerprint(&image, PolicyKind::Async).expect("it is small");
+            let recovered = recover(Arc::clone(&image), OwnPolicy::default()).expect("recovered");
+            let tree = fingerprint(&image, OwnPolicy::default()).expect("it is small");
             let mut fs = Offline::new(recovered.fs, recovered.volume);
             let names = ["durable", "late", "lost+found"];
             let found = names.map(|name| lookup(&mut fs, name).is_ok());
@@ -191,14 +191,14 @@ fn trees_are_equal_if_a_check_sees_no_difference() {
         let image = Arc::new(image_of(&base).expect("an image"));
         let device = ImageDevice::new(Arc::clone(&image));
         let mut volume = Volume::of_device(Box::new(device), "image");
-        let fs = own::mount(&mut volume, PolicyKind::Async, 1).expect("a mount");
+        let fs = own::mount(&mut volume, OwnPolicy::default(), 1).expect("a mount");
         let mut fs = Offline::new(fs, volume);
         write(&mut fs, "file", vec![data; 5000], true);
         let set = seekless_fs::call::SetAttr { mode: Some(mode), ..Default::default() };
         let ino = lookup(&mut fs, "file").expect("it is there");
         ask(&mut fs, Request::SetAttr { ino, set }).expect("set");
         fs.close().expect("a clean end");
-        fingerprint(&image, PolicyKind::Async).expect("it is small")
+        fingerprint(&image, OwnPolicy::default()).expect("it is small")
     };
     assert_eq!(tree_of(1, 0o644), tree_of(1, 0o644));
     assert_ne!(tree_of(1, 0o644), tree_of(2, 0o644));

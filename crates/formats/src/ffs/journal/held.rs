@@ -10,6 +10,7 @@ use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{LOG_IN_USE, LogPlace, SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::Geometry;
 use bytes::Bytes;
+use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
@@ -283,25 +284,23 @@ impl<'d> Source<'d> {
         Source { disk, range, piece: (0, Vec::new()), failed: None }
     }
 
-    fn read(&mut self, first: u64, count: u64) -> Result<Bytes, IoError> {
+    fn read(&mut self, first: u64, count: u64) -> Result<Data, IoError> {
         let count = u32::try_from(count).expect("a piece is short");
-        Ok(self.disk.read(self.range.start + first, count)?.to_bytes())
+        self.disk.read(self.range.start + first, count)
     }
 
     fn read_piece(&mut self, first: u64) -> Vec<Option<Bytes>> {
         let count = AHEAD.min(self.range.end - self.range.start - first);
         match self.read(first, count) {
-            Ok(bytes) => {
-                let parts = (0..count as usize).map(|n| n * BLOCK_BYTES..(n + 1) * BLOCK_BYTES);
-                parts.map(|part| Some(bytes.slice(part))).collect()
-            }
+            // Block by block: a volume may have them apart, and each is looked at alone.
+            Ok(data) => data.each().map(|block| Some(block.to_bytes())).collect(),
             Err(_) => (first..first + count).map(|block| self.read_one(block)).collect(),
         }
     }
 
     fn read_one(&mut self, block: u64) -> Option<Bytes> {
         match self.read(block, 1) {
-            Ok(bytes) => Some(bytes),
+            Ok(data) => Some(data.to_bytes()),
             Err(error) => {
                 self.failed = self.failed.or(Some(error).filter(|error| !is_damage(error)));
                 None

@@ -1,12 +1,11 @@
-//! The words of the contract page: a table for each policy, and one of the kinds of damage.
+//! The words of the contract page: a table for each policy and mode of data, and one of the kinds
+//! of damage. Policies that promise the same share a table.
 
 use super::Rules;
 use super::damage::{Damage, Damages};
 use super::operation::Operation;
 use super::standard;
 use super::table::{Contract, Covers, Durable, Row};
-use seekless_fs::policy::PolicyKind;
-use seekless_fs::policy::journal::DataMode;
 use std::fmt::Write as _;
 
 /// A test, and the file that has it.
@@ -73,30 +72,64 @@ pub fn proofs(row: &Row, column: Column) -> Vec<Proof> {
 /// What stands between the marks of the page.
 pub fn page() -> String {
     let mut out = String::new();
-    for policy in PolicyKind::UNLOGGED {
-        let Some(rules) = Rules::of(policy, DataMode::Ordered) else { continue };
-        table(&mut out, rules.contract());
+    for contracts in equal_contracts() {
+        table(&mut out, &contracts);
     }
     damages(&mut out);
     standard::table(&mut out);
     out
 }
 
-fn table(out: &mut String, contract: &Contract) {
-    let Contract { policy, repairs, rows, .. } = contract;
-    let recovery = match repairs {
-        true => "After a crash `fsck --repair` comes before the mount.",
-        false => {
+/// The contracts in the order of the page. Those of one table differ in the name only.
+fn equal_contracts() -> Vec<Vec<&'static Contract>> {
+    let promises = |contract: &Contract| (contract.repairs, contract.one_point, contract.rows);
+    let mut tables: Vec<Vec<&Contract>> = Vec::new();
+    for contract in Rules::all().into_iter().map(Rules::contract) {
+        match tables.iter_mut().find(|table| promises(table[0]) == promises(contract)) {
+            Some(table) => table.push(contract),
+            None => tables.push(vec![contract]),
+        }
+    }
+    tables
+}
+
+/// The policies of a table, and their mode of data if it is not the default.
+fn heading(contracts: &[&Contract]) -> String {
+    let late = "-writeback";
+    let policy = |one: &&Contract| format!("`{}`", one.policy.trim_end_matches(late));
+    let policies = contracts.iter().map(policy).collect::<Vec<_>>().join(" and ");
+    match contracts[0].policy.ends_with(late) {
+        true => format!("{policies} with `--data writeback`"),
+        false => policies,
+    }
+}
+
+/// What happens after a crash, and what holds for all rows of a table.
+fn recovery(contract: &Contract) -> &'static str {
+    match (contract.repairs, contract.one_point) {
+        (true, _) => "After a crash `fsck --repair` comes before the mount.",
+        (false, false) => {
             "After a crash it is mounted at once. While it is mounted it frees what has leaked and \
              lowers counts; `fsck --repair` drops the second name of a directory."
         }
-    };
+        (false, true) => {
+            "After a crash it is mounted at once: the mount recovers from the log. Names, \
+             attributes and sizes are together those after one of the operations. What a call \
+             makes durable brings the names, attributes and sizes of all operations before it."
+        }
+    }
+}
+
+fn table(out: &mut String, contracts: &[&Contract]) {
+    let rows = &contracts[0].rows;
     // Writing to a string does not fail.
     let _ = write!(
         out,
-        "#### FFS under `{policy}`\n\n{recovery}\n\n\
+        "#### FFS under {}\n\n{}\n\n\
          | operation | atomic | durable | a crash may leave before that | repair | held by |\n\
-         |---|---|---|---|---|---|\n"
+         |---|---|---|---|---|---|\n",
+        heading(contracts),
+        recovery(contracts[0])
     );
     for row in rows {
         let mut held = Vec::new();
@@ -181,7 +214,7 @@ fn damages(out: &mut String) {
         let _ = writeln!(out, "| {} | {} | {seen} |", damage.word(), damage.meaning());
     }
     let kinds = Operation::ALL.len();
-    let _ = writeln!(out, "\nThere are {kinds} rows for each policy.");
+    let _ = writeln!(out, "\nThere are {kinds} rows in each table of a policy.");
 }
 
 #[cfg(test)]
@@ -191,9 +224,16 @@ mod tests {
     #[test]
     fn the_page_has_a_row_for_each_operation_of_each_policy() {
         let page = page();
+        let tables = equal_contracts();
+        let policies: usize = tables.iter().map(Vec::len).sum();
+        assert_eq!(policies, Rules::all().len(), "each policy has a table");
+        for contracts in &tables {
+            let heading = format!("#### FFS under {}\n", heading(contracts));
+            assert_eq!(page.matches(&heading).count(), 1, "{heading}");
+        }
         for operation in Operation::ALL {
             let rows = page.matches(&format!("\n| {} |", operation.name())).count();
-            assert_eq!(rows, PolicyKind::UNLOGGED.len() + 1, "{operation:?}");
+            assert_eq!(rows, tables.len() + 1, "{operation:?}");
         }
         assert!(page.contains("| write, append | no | after fsync or sync | anything |"));
     }
@@ -202,18 +242,20 @@ mod tests {
     fn a_cell_that_is_changed_changes_the_page() {
         let text = |contract: &Contract| {
             let mut out = String::new();
-            table(&mut out, contract);
+            table(&mut out, &[contract]);
             out
         };
-        let base = Rules::Soft.contract();
-        for operation in Operation::ALL.into_iter().filter(|one| !base.refuses(*one)) {
-            let mut changed = *base;
-            let row = &mut changed.rows[operation as usize];
-            match row.is_barrier() {
-                true => row.covers.names = false,
-                false => row.leaves = row.leaves.with(Damage::Anything),
+        for base in Rules::all().into_iter().map(Rules::contract) {
+            for operation in Operation::ALL.into_iter().filter(|one| !base.refuses(*one)) {
+                let mut changed = *base;
+                let row = &mut changed.rows[operation as usize];
+                match row.is_barrier() {
+                    true => row.covers.names = false,
+                    false if row.leaves.has(Damage::Anything) => row.leaves = Damages::NONE,
+                    false => row.leaves = row.leaves.with(Damage::Anything),
+                }
+                assert_ne!(text(&changed), text(base), "{operation:?}");
             }
-            assert_ne!(text(&changed), text(base), "{operation:?}");
         }
     }
 }

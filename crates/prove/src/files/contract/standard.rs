@@ -33,45 +33,50 @@ pub fn saying(operation: Operation) -> Saying {
             "POSIX link()",
             "The name and the count of links change as one step for other processes. Nothing about \
              a crash.",
-            "Under `sync` and `soft` a count of links is never too low.",
+            "Under all policies but `async` a count of links is never too low.",
         ),
         O::Remove => (
             "POSIX unlink(), rmdir()",
             "The content stays while a process has the file open. Nothing about a crash.",
-            "Under `sync` and `soft` a crash after the removal only leaks space.",
+            "Under all policies but `async` a crash after the removal leaks space at \
+             most.",
         ),
         O::Rename => (
             "Linux rename(2)",
             "Other names of the file and open files stay. Nothing about a crash.",
-            "Under `sync` and `soft` the object keeps a name through a crash (I11).",
+            "Under all policies but `async` the object keeps a name through a crash \
+             (I11).",
         ),
         O::Replace => (
             "POSIX rename(); Linux rename(2)",
             "The new name leads to the old file or to the new one throughout, for other \
              processes. There may be a window in which both names lead to the file. Nothing \
              about a crash.",
-            "Under `sync` and `soft` that holds through a crash.",
+            "Under all policies but `async` that holds through a crash.",
         ),
         O::Exchange => (
             "Linux renameat2(2), RENAME_EXCHANGE",
             "The names are exchanged as one step. A file system may refuse the flag with EINVAL. \
              Nothing about a crash.",
-            "Nothing.",
+            "With a log both names change as one step through a crash.",
         ),
         O::Write => (
             "Linux write(2)",
             "Success does not mean that data is on the disk; fsync() makes sure of it.",
-            "Under `soft` a file never shows content of another one after a crash (I8).",
+            "Under `soft`, and with a log and `--data ordered`, a file never shows content of \
+             another one after a crash (I8).",
         ),
         O::Truncate => (
             "POSIX ftruncate()",
             "Bytes that extend a file read as zeros. Nothing about a crash.",
-            "Under `sync` the new size is durable when the call is answered.",
+            "Under `sync` and with a log that calls wait for, the new size is durable when the \
+             call is answered.",
         ),
         O::Allocate => (
             "Linux fallocate(2)",
             "Allocated and punched ranges read as zeros. Nothing about a crash.",
-            "Under `sync` the new size is durable when the call is answered.",
+            "Under `sync` and with a log that calls wait for, the new size is durable when the \
+             call is answered.",
         ),
         O::Attributes => (
             "POSIX chmod(), chown()",
@@ -82,13 +87,15 @@ pub fn saying(operation: Operation) -> Saying {
             "POSIX fsync(); Linux fsync(2), sync(2)",
             "All data and attributes of the file are on the device when the call returns. Its \
              entry in the directory need not be: that takes an fsync of the directory.",
-            "A path to the file is durable, too.",
+            "A path to the file is durable, too. With a log so are names, attributes and sizes \
+             of all calls before this one.",
         ),
         O::Fdatasync => (
             "POSIX fdatasync(); Linux fdatasync(2)",
             "The data is on the device, and the metadata that a later read of it needs, such as \
              the size. Times and modes need not be.",
-            "A path to the file is durable, too.",
+            "A path to the file is durable, too. With a log so are names, attributes and sizes \
+             of all calls before this one.",
         ),
     };
     Saying { source, says, beyond }
@@ -161,7 +168,7 @@ mod tests {
     /// A policy may promise more than the standards, and never less.
     #[test]
     fn no_policy_promises_less_than_the_standards() {
-        for rules in Rules::ALL {
+        for rules in Rules::all() {
             for operation in Operation::ALL {
                 let (ours, theirs) = (rules.contract().row(operation), STANDARD.row(operation));
                 let covers = [

@@ -44,7 +44,7 @@ pub struct Row {
 /// The rows of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Contract {
-    /// The policy.
+    /// The policy, and a mode of data behind it if it is not the default.
     pub policy: &'static str,
     /// A repair comes before the mount after a crash.
     pub repairs: bool,
@@ -176,8 +176,8 @@ pub const WAFS_2SYNC: Contract = logged("wafs-2sync", Acknowledged, ORDERED);
 pub const WAFS_2ASYNC: Contract = logged("wafs-2async", Synced, ORDERED);
 /// The same four with `--data writeback`.
 pub const WAFS_WRITEBACK: [Contract; 4] = [
-    logged("wafs-1sync --data writeback", Acknowledged, WRITEBACK),
-    logged("wafs-1async --data writeback", Synced, WRITEBACK),
-    logged("wafs-2sync --data writeback", Acknowledged, WRITEBACK),
-    logged("wafs-2async --data writeback", Synced, WRITEBACK),
+    logged("wafs-1sync-writeback", Acknowledged, WRITEBACK),
+    logged("wafs-1async-writeback", Synced, WRITEBACK),
+    logged("wafs-2sync-writeback", Acknowledged, WRITEBACK),
+    logged("wafs-2async-writeback", Synced, WRITEBACK),
 ];
