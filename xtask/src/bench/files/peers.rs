@@ -53,10 +53,10 @@ impl Peer {
         let image = dir.join("disk.img");
         fs::create_dir_all(dir.join("mnt"))?;
         match self {
-            Peer::Ours(_) => {
+            Peer::Ours(policy) => {
                 let mut mkfs = Command::new(&setup.program);
                 mkfs.arg("mkfs").arg(&image).args(["--fs", "ffs", "--layout", "inplace"]);
-                mkfs.args(["--bytes-per-inode", "8k", "--size", size]);
+                mkfs.args(["--policy", policy, "--bytes-per-inode", "8k", "--size", size]);
                 capture(&mut mkfs)?;
             }
             Peer::Fuse2fs => {
