@@ -25,6 +25,8 @@ use seekless_fs_model::script::{Bindings, Kind, Script, Shape};
 use std::slice::from_mut;
 
 const BLOCKS: u64 = 2048;
+/// Blocks of the log, behind those of the file system: the fewest there can be.
+const LOG_BLOCKS: u64 = 256;
 
 /// A volume that hands its requests to the test and answers none.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ struct Outside(Shared<Vec<Io>>);
 
 impl Layer for Outside {
     fn blocks(&self) -> u64 {
-        BLOCKS
+        BLOCKS + LOG_BLOCKS
     }
 
     fn submit(&mut self, io: Io, _cx: &mut Cx<'_>) {
@@ -86,6 +88,8 @@ enum Event {
 
 struct World {
     fs: Ffs,
+    /// Its policy keeps a log.
+    is_logged: bool,
     cells: Shared<Cells>,
     sent: Shared<Vec<Io>>,
     node: Node,
@@ -104,14 +108,23 @@ fn outside() -> (Shared<Vec<Io>>, Node) {
 
 impl World {
     fn new(policy: PolicyKind, sizes: (u32, u32), cache_bytes: u64) -> World {
-        let mut disk = Plain::node(Box::new(Ram::new(Box::new(Cells::new(BLOCKS)))));
-        let options = MkfsOptions { block: sizes.0, fragment: sizes.1, ..MkfsOptions::default() };
+        let log = if policy.is_logged() { LOG_BLOCKS } else { 0 };
+        let blocks = BLOCKS + log;
+        let mut disk = Plain::node(Box::new(Ram::new(Box::new(Cells::new(blocks)))));
+        let options = MkfsOptions {
+            block: sizes.0,
+            fragment: sizes.1,
+            policy,
+            journal: policy.is_logged().then_some(log * 4096),
+            journal_blocks: policy.has_own_log_volume().then_some(log),
+            ..MkfsOptions::default()
+        };
         mkfs(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("fits");
         let core = CoreOptions { cache_bytes, writes: 4, ..CoreOptions::default() };
         let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
         let fs = ffs::mount(&mut NodeDisk::new(&mut disk, &mut 0), &options).expect("just made");
-        let mut cells = Cells::new(BLOCKS);
-        for at in 0..BLOCKS {
+        let mut cells = Cells::new(blocks);
+        for at in 0..blocks {
             let mut answers = Vec::new();
             disk.submit(0, Io::read(0, at, 1));
             disk.settle(0, &mut answers);
@@ -121,6 +134,7 @@ impl World {
         let (sent, node) = outside();
         World {
             fs,
+            is_logged: policy.is_logged(),
             cells: Shared::new(cells),
             sent,
             node,
@@ -141,6 +155,7 @@ impl World {
         let (sent, node) = outside();
         World {
             fs: self.fs.fork(),
+            is_logged: self.is_logged,
             cells,
             sent,
             node,
@@ -194,7 +209,16 @@ impl World {
     fn end(mut self) -> Vec<Event> {
         self.with_fs(|fs, cx| fs.stop(cx));
         while !self.fs.stopped() {
-            assert!(!self.in_flight.is_empty(), "the unmount waits for something");
+            if self.in_flight.is_empty() {
+                // With a log a call may wait for the timer that forces it, and the unmount for the
+                // call.
+                let due = self.fs.deadline().filter(|_| self.is_logged);
+                let due = due.expect("the unmount waits for something");
+                assert!(due <= self.now + SECONDS, "the unmount waits until {due}");
+                self.step(&Step::Pass(due.saturating_sub(self.now)));
+                assert!(!self.in_flight.is_empty() || self.fs.stopped(), "nothing was due");
+                continue;
+            }
             self.step(&Step::Answer(0));
         }
         let cells = self.cells.lend().clone();
@@ -264,7 +288,7 @@ fn compare(
 
 fn check_forks(kind: Kind, seed: u64) {
     let (steps, other) = (steps(kind, seed), steps(Kind::Mixed, seed + 100));
-    for policy in PolicyKind::UNLOGGED {
+    for policy in PolicyKind::ALL {
         for (sizes, cache) in [((8192, 1024), 8 << 20), ((4096, 1024), 128 << 10)] {
             let world = || World::new(policy, sizes, cache);
             let result = compare(world, World::fork, &steps, &other);
@@ -293,7 +317,7 @@ fn an_unmount_among_calls_leaves_nothing_without_a_name() {
     for seed in 0..40 {
         let steps = steps(Kind::Mixed, seed);
         let until = steps.len() / 2 + seed as usize * 10;
-        for policy in PolicyKind::UNLOGGED {
+        for policy in PolicyKind::ALL {
             let mut world = World::new(policy, (4096, 1024), 128 << 10);
             steps[..until].iter().for_each(|step| world.step(step));
             let calls = steps[until..].iter().filter(|step| matches!(step, Step::Call(_)));

@@ -1,5 +1,8 @@
 //! No policy takes over from another one after a crash: what one leaves is not what the other one
 //! starts from. A repair comes between, or a clean unmount.
+//!
+//! These are the policies without a log. Those with one take over from each other, and
+//! `crates/formats/src/ffs/journal/tests/mounts.rs` says where.
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;

@@ -24,11 +24,22 @@ fn blocks(kind: Kind) -> u64 {
     if kind.may_fill() { 2 << 8 } else { 64 << 8 }
 }
 
+/// Blocks of the log, behind those of the file system: the fewest there can be.
+const LOG_BLOCKS: u64 = 256;
+
 /// A new file system, on a device that takes parts of blocks or not.
-fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool) -> Node {
-    let ram = Ram::new(Box::new(Cells::new(blocks(kind))));
+fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool, policy: PolicyKind) -> Node {
+    let log = if policy.is_logged() { LOG_BLOCKS } else { 0 };
+    let ram = Ram::new(Box::new(Cells::new(blocks(kind) + log)));
     let mut node = Plain::node(Box::new(if parts { ram } else { ram.in_whole_blocks() }));
-    let options = MkfsOptions { block, fragment, ..MkfsOptions::default() };
+    let options = MkfsOptions {
+        block,
+        fragment,
+        policy,
+        journal: policy.is_logged().then_some(LOG_BLOCKS * 4096),
+        journal_blocks: policy.has_own_log_volume().then_some(LOG_BLOCKS),
+        ..MkfsOptions::default()
+    };
     mkfs(&mut NodeDisk::new(&mut node, &mut 0), &options).expect("it fits");
     node
 }
@@ -48,7 +59,8 @@ fn findings(node: &mut Node) -> Vec<String> {
 
 fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool, policy: PolicyKind) {
     let most_bytes = most_bytes(kind, sizes);
-    let exchanges = policy == PolicyKind::Async;
+    // Only guards refuse to exchange names.
+    let exchanges = policy == PolicyKind::Async || policy.is_logged();
     let limits = Limits { most_bytes, exchanges, ..Limits::default() };
     let shape = Shape {
         block: u64::from(sizes.0),
@@ -57,7 +69,7 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool, policy: PolicyKind
         most_bytes: limits.most_bytes,
     };
     let script = Script::random(kind, seed, LENGTH, shape);
-    let mut make = || mount(formatted(kind, sizes, parts), policy);
+    let mut make = || mount(formatted(kind, sizes, parts, policy), policy);
     if let Err(difference) = oracle::check(&mut make, &script, limits) {
         panic!("{policy:?}, {sizes:?}: {difference}");
     }
@@ -77,7 +89,7 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool, policy: PolicyKind
 
 /// The limit of the file system, which scripts try to pass.
 fn most_bytes(kind: Kind, sizes: (u32, u32)) -> u64 {
-    let mut node = formatted(kind, sizes, true);
+    let mut node = formatted(kind, sizes, true, PolicyKind::Async);
     let found =
         seekless_formats::ffs::load(&mut NodeDisk::new(&mut node, &mut 0)).expect("it is there");
     found.superblock.geometry().expect("it is one").most_file_bytes()
@@ -90,9 +102,10 @@ fn scripts() -> u64 {
 }
 
 fn all(kind: Kind) {
-    for (sizes, policy) in SIZES.into_iter().flat_map(|s| PolicyKind::UNLOGGED.map(|p| (s, p))) {
+    for (sizes, policy) in SIZES.into_iter().flat_map(|s| PolicyKind::ALL.map(|p| (s, p))) {
         (1..=scripts()).for_each(|seed| run(kind, seed, sizes, true, policy));
-        if sizes.1 < 4096 {
+        // With a log, names and content in one block must be written apart.
+        if sizes.1 < 4096 && !policy.is_logged() {
             (1..=scripts()).for_each(|seed| run(kind, seed, sizes, false, policy));
         }
     }
