@@ -4,22 +4,33 @@ use super::Target;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::joined::{Joined, Side};
+use seekless_engine::middleware::record::{Log, Record};
 use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 
 impl Target {
     /// A volume, and behind it the first `blocks` blocks of the device for the log.
     pub(crate) fn join_journal(&self, volume: Node, blocks: u64, seed: u64) -> Node {
-        let volume: Box<dyn Device> = Box::new(Nested::new(volume));
-        let journal = self.journal().device(Box::new(Cells::new(blocks)));
-        let side = |device: &dyn Device| Side {
-            blocks: device.blocks(),
-            volatile: device.volatile(),
-            takes_parts: device.status().takes_parts(),
-        };
-        let sides = [side(&*volume), Side { blocks, ..side(&*journal) }];
-        Node::new(Box::new(Joined::new(sides)), vec![volume, journal], seed)
+        join(volume, self.journal().device(Box::new(Cells::new(blocks))), blocks, seed)
     }
+
+    /// The same, and a recording of the device for the log.
+    pub(crate) fn join_recorded(&self, volume: Node, blocks: u64) -> (Node, Log) {
+        let journal = self.journal().device(Box::new(Cells::new(blocks)));
+        let (journal, log) = Record::new(journal);
+        (join(volume, Box::new(journal), blocks, 1), log)
+    }
+}
+
+fn join(volume: Node, journal: Box<dyn Device>, blocks: u64, seed: u64) -> Node {
+    let volume: Box<dyn Device> = Box::new(Nested::new(volume));
+    let side = |device: &dyn Device| Side {
+        blocks: device.blocks(),
+        volatile: device.volatile(),
+        takes_parts: device.status().takes_parts(),
+    };
+    let sides = [side(&*volume), Side { blocks, ..side(&*journal) }];
+    Node::new(Box::new(Joined::new(sides)), vec![volume, journal], seed)
 }
 
 #[cfg(test)]
