@@ -24,8 +24,8 @@ pub fn policies() -> impl TypedValueParser<Value = PolicyKind> {
 
 /// The policies that simulations run: all of them, for they keep no data.
 pub fn simulated_policies() -> impl TypedValueParser<Value = PolicyKind> {
-    let named = |name: &str| PolicyKind::UNLOGGED.into_iter().find(|policy| policy.name() == name);
-    PossibleValuesParser::new(PolicyKind::UNLOGGED.map(PolicyKind::name))
+    let named = |name: &str| PolicyKind::ALL.into_iter().find(|policy| policy.name() == name);
+    PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name))
         .try_map(move |name| named(&name).ok_or("no such policy"))
 }
 

@@ -66,7 +66,8 @@ impl DiskTime {
 
     /// How long it was busy.
     pub fn busy_seconds(&self) -> f64 {
-        self.spent.iter().map(|one| one.seconds).sum()
+        // The sum of no numbers is -0.
+        self.spent.iter().fold(0.0, |sum, one| sum + one.seconds)
     }
 
     /// All of its time.
@@ -154,6 +155,8 @@ mod tests {
         assert_eq!((what.as_str(), *mebibytes), ("cleaning writes", 2.0));
         // Simultaneous work: more busy time than time.
         assert_eq!(disk(SECONDS, SECONDS).idle_seconds, 0.0);
+        let unused = DiskTime::new(&Account::default(), SECONDS);
+        assert!(unused.busy_seconds().is_sign_positive(), "not printed as -0");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod joint;
 mod large;
 mod micro;
 mod pairs;
+mod paper;
 mod postmark;
 mod published;
 mod reads;
@@ -70,6 +71,8 @@ struct Parts {
     source: &'static str,
     title: &'static str,
     systems: &'static [System],
+    /// It runs under policies that keep a log, too.
+    logged: bool,
     jobs: fn(&Settings) -> Vec<Job>,
     judge: fn(&Results<'_>, &mut Judge<'_>) -> Vec<Table>,
     chart: fn(&Results<'_>) -> Chart,
@@ -119,6 +122,11 @@ impl Figure {
         self.parts().name
     }
 
+    /// The policies that it runs under.
+    pub fn policies(self) -> &'static [PolicyKind] {
+        if self.parts().logged { &PolicyKind::ALL } else { &PolicyKind::UNLOGGED }
+    }
+
     /// What it shows, in a line.
     pub fn title(self) -> &'static str {
         self.parts().title
@@ -139,9 +147,20 @@ pub struct Settings {
 }
 
 impl Settings {
+    fn asks(&self, kind: PolicyKind) -> bool {
+        self.policies.is_empty() || self.policies.contains(&kind)
+    }
+
+    /// The policies without a log.
     fn policies(&self) -> Vec<PolicyKind> {
-        let asked = |kind: &PolicyKind| self.policies.is_empty() || self.policies.contains(kind);
-        PolicyKind::UNLOGGED.into_iter().filter(asked).collect()
+        PolicyKind::UNLOGGED.into_iter().filter(|&kind| self.asks(kind)).collect()
+    }
+
+    /// The policies of figures of paper 001 on a volume. A log under its fragments of 1 KB needs
+    /// writes of single sectors, which only a disk in place takes.
+    fn policies_on(&self, volume: Volume) -> Vec<PolicyKind> {
+        let possible = |kind: PolicyKind| volume.kind == Kind::INPLACE || !kind.is_logged();
+        PolicyKind::ALL.into_iter().filter(|&kind| self.asks(kind) && possible(kind)).collect()
     }
 
     /// The volumes of a figure, or others that are asked for. With small amounts, those that its
@@ -216,10 +235,10 @@ pub fn judge(
 
 /// Whether a system of a paper was run.
 fn state(system: &System, settings: &Settings) -> SystemState {
-    let built = PolicyKind::UNLOGGED.into_iter().find(|kind| kind.name() == system.policy);
+    let built = PolicyKind::ALL.into_iter().find(|kind| kind.name() == system.policy);
     let state = match built {
         None => "not built",
-        Some(kind) if settings.policies().contains(&kind) => "run",
+        Some(kind) if settings.asks(kind) => "run",
         Some(_) => "not asked for",
     };
     SystemState { name: system.name, policy: system.policy, state }

@@ -7,6 +7,7 @@
 
 mod build;
 mod compare;
+mod joined;
 mod load;
 mod report;
 mod text;

@@ -32,7 +32,8 @@ pub struct Args {
     /// The figure.
     #[arg(value_name = "FIGURE", value_parser = figures())]
     figure: Figure,
-    /// Only these policies, separated by commas. [default: all]
+    /// Only these policies, separated by commas. [default: all of the figure; those with a log
+    /// belong to `journal` and `joint`]
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = simulated_policies())]
     policy: Vec<PolicyKind>,
     /// Only these layouts, or others than those of the figure, separated by commas.
@@ -88,7 +89,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         layouts: args.layout.clone(),
     };
     let planted: BTreeMap<String, f64> = args.claim.iter().cloned().collect();
+    refuse_policies(args)?;
     let jobs = jobs(args.figure, &settings);
+    if jobs.is_empty() {
+        return Err(Failure::usage(format!("{}: there is nothing to run", args.figure.name()))
+            .hint("a policy with a log runs on --layout inplace here"));
+    }
     let outcomes = runs::run(args.figure.name(), &jobs, threads(args), host_clock)?;
     let report = judge(args.figure, &settings, &outcomes, &planted)?;
     if let Some(path) = &args.svg {
@@ -99,6 +105,18 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let text = if args.json { report.to_json() } else { report.to_text() };
     writeln!(out, "{}", text.trim_end())?;
     Ok(())
+}
+
+/// Refuses a policy that the figure does not run under.
+fn refuse_policies(args: &Args) -> Outcome {
+    let known = args.figure.policies();
+    let Some(other) = args.policy.iter().find(|policy| !known.contains(policy)) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = known.iter().map(|policy| policy.name()).collect();
+    let (figure, other) = (args.figure.name(), other.name());
+    Err(Failure::usage(format!("{figure} does not run under the policy {other}"))
+        .hint(format!("choose --policy {}", names.join(" or "))))
 }
 
 fn threads(args: &Args) -> usize {

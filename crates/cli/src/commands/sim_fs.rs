@@ -1,5 +1,7 @@
 //! `seekless sim-fs`: programs over a file system on a simulated disk, in virtual time.
 
+mod journal;
+
 use crate::clock::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
@@ -8,6 +10,7 @@ use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use journal::JournalArgs;
 use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
 use seekless_engine::size::{Size, parse_bytes};
@@ -31,6 +34,7 @@ Examples:
   seekless sim-fs --program tree --users 4 --layout dcd --disk barracuda --json
   seekless sim-fs --program postmark --files 10000 --transactions 20000 --layout inplace \\
     --disk cheetah9lp
+  seekless sim-fs --program pairs --policy wafs-2async --data writeback --disk cheetah9lp
 
 The program runs on a new file system. Everything that is read is compared with what was written,
 and the file system is checked at the end. `seconds` counts until all calls were answered,
@@ -48,6 +52,8 @@ pub struct Args {
     #[arg(long, value_name = "POLICY", default_value = "async")]
     #[arg(value_parser = simulated_policies())]
     policy: PolicyKind,
+    #[command(flatten)]
+    journal: JournalArgs,
     /// Take a completed write for durable, on a volume that reports early, too.
     #[arg(long)]
     trust_completions: bool,
@@ -149,6 +155,7 @@ const LARGEST_FILE: u64 = 1 << 30;
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     given.refuse_without_effect(&[args.layout], "choose --layout")?;
     refuse_what_means_nothing(args)?;
+    args.journal.refuse_without_effect(args.policy)?;
     let options = options(args)?;
     // A disk that does not exist is an error before anything runs.
     target(args)?;
@@ -199,7 +206,10 @@ fn target(args: &Args) -> Result<Target, Failure> {
             cache.write_back = None;
         }
     };
-    let target = spec::target(&args.disk, change)?;
+    let mut target = spec::target(&args.disk, change)?;
+    if let Some(journal) = args.journal.disk() {
+        target = target.with_journal(spec::target(journal, change)?);
+    }
     let Some(log) = &args.log else { return Ok(target) };
     let log = spec::target(log, change)?;
     target.with_log(log).map_err(|error| Failure::usage(error.to_string()))
@@ -234,11 +244,18 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         kind: args.layout,
         options: args.layout_flags.options.clone(),
         file_system: args.fs,
-        mkfs: MkfsOptions { block, fragment, bytes_per_inode, ..MkfsOptions::default() },
+        mkfs: MkfsOptions {
+            block,
+            fragment,
+            bytes_per_inode,
+            journal: args.journal.size(),
+            ..MkfsOptions::default()
+        },
         volume_blocks: args.size.map(Size::blocks),
         cache_bytes: args.memory.map(Size::bytes),
         host,
         policy: args.policy,
+        journal: args.journal.options(),
         trust_completions: args.trust_completions,
         one_lock: args.one_lock,
     })

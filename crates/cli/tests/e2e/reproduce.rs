@@ -175,6 +175,9 @@ fn policies_and_layouts_can_be_chosen() {
     assert_eq!(read["verdict"], "cannot-be-told", "{read:#}");
     refused(&["vlog/small", "--policy", "brave"], "async");
     refused(&["vlog/tiny"], "vlog/small");
+    refused(&["vlog/small", "--policy", "wafs-1sync"], "does not run under the policy wafs-1sync");
+    let vlog = ["joint", "--policy", "wafs-1sync", "--layout", "vlog"];
+    refused(&vlog, "there is nothing to run");
 }
 
 /// Crashes without an order of writes leave damage that soft updates do not leave: the check sees
@@ -196,11 +199,34 @@ fn guarantees_hold_for_the_policies_that_give_them_only() {
     };
     assert!(cell("sync", "states") > 200.0, "{table:#}");
     assert_eq!(cell("sync", "names/lost"), 0.0);
-    for policy in ["async", "soft"] {
+    for policy in ["wafs-1sync", "wafs-2sync"] {
+        assert!(cell(policy, "states") > 200.0, "{table:#}");
+        assert_eq!(cell(policy, "names/lost") + cell(policy, "removals/lost"), 0.0, "{policy}");
+    }
+    for policy in ["wafs-1sync", "wafs-1async", "wafs-2sync", "wafs-2async"] {
+        for id in ["J3/", "J3/atomic/"].map(|id| format!("{id}{policy}")) {
+            assert_eq!(verdict(&id), "holds", "{:#}", claim(&report, &id));
+        }
+        assert_eq!(cell(policy, "states"), cell(policy, "clean"), "{policy}: {table:#}");
+    }
+    assert_eq!(verdict("J40"), "differs", "one operation is one group");
+    for policy in ["async", "soft", "wafs-1async", "wafs-2async"] {
         assert!(cell(policy, "names/lost") > 0.0, "{policy} answers before it writes");
     }
     let damage = ["damage/repaired", "damage/with loss"].map(|column| cell("async", column));
     assert!(damage.iter().all(|states| *states > 0.0), "{damage:?}");
+}
+
+/// Numbers of a log are measured: J52 needs a write of the log for each call, J4 its size.
+#[test]
+fn logs_have_the_size_and_the_writes_that_the_paper_states() {
+    let report = report(&["journal/pairs", "--policy", "async,wafs-1sync", "--layout", "inplace"]);
+    for id in ["J4/size", "J52", "J20/wafs-1sync"] {
+        assert_eq!(claim(&report, id)["verdict"], "holds", "{:#}", claim(&report, id));
+    }
+    assert_eq!(claim(&report, "J20/wafs-2sync")["verdict"], "cannot-be-told", "it was not run");
+    let two = [&["journal/pairs", "--policy", "wafs-1sync"][..], &["--claim", "J52=2"]].concat();
+    assert_eq!(claim(&self::report(&two), "J52")["verdict"], "differs");
 }
 
 /// A lock over the whole volume makes users wait for each other.

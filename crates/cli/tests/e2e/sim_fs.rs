@@ -155,3 +155,101 @@ fn responses_of_the_volume_add_up() {
     let text = seekless().arg("sim-fs").args(args).arg("--responses").output().expect("it runs");
     assert!(String::from_utf8_lossy(&text.stdout).contains("responses of the volume"));
 }
+
+const LOGGED: [&str; 4] = ["wafs-1sync", "wafs-1async", "wafs-2sync", "wafs-2async"];
+
+/// The sum of a counter of the file system over the phases of a report.
+fn counted(report: &Value, name: &str) -> f64 {
+    let phases = report["phases"].as_array().expect("phases").iter();
+    phases.map(|phase| phase["file_system"][name].as_f64().expect(name)).sum()
+}
+
+fn seconds(report: &Value) -> f64 {
+    let phases = report["phases"].as_array().expect("phases").iter();
+    phases.map(|phase| phase["elapsed_seconds"].as_f64().expect("a number")).sum()
+}
+
+#[test]
+fn every_program_ends_under_each_policy_with_a_log() {
+    for (program, policy) in PROGRAMS.iter().flat_map(|p| LOGGED.map(|policy| (p, policy))) {
+        let args = ["--policy", policy, "--disk", "st19101", "--fragment", "1k"];
+        let report = report(&[*program, &args[..]].concat());
+        assert!(counted(&report, "log groups") > 0.0, "{program:?} {policy}");
+        let journal = |disk: usize| {
+            let phases = report["phases"].as_array().expect("phases").iter();
+            let of = phases.flat_map(|phase| phase["disk_time"][disk]["spent"].as_array());
+            let all: Vec<&str> = of.flatten().filter_map(|one| one["what"].as_str()).collect();
+            let others = ["data writes", "metadata writes"];
+            (all.contains(&"journal writes"), others.iter().any(|other| all.contains(other)))
+        };
+        let apart = policy.starts_with("wafs-2");
+        assert_eq!(journal(0).0, !apart, "{program:?} {policy}: a log on the first disk");
+        assert_eq!(journal(1), (apart, false), "{program:?} {policy}: the second disk");
+    }
+}
+
+/// A log apart works over each layout, if fragments are blocks of the volume.
+#[test]
+fn a_log_lies_over_each_layout() {
+    for (layout, policy) in
+        ["vlog", "loge", "dcd", "lfs"].iter().flat_map(|l| LOGGED.map(|p| (l, p)))
+    {
+        let args = ["--program", "small", "--files", "50", "--disk", "st19101"];
+        let report = report(&[&args[..], &["--layout", layout, "--policy", policy]].concat());
+        assert!(counted(&report, "log groups") > 0.0, "{layout} {policy}");
+    }
+}
+
+#[test]
+fn options_of_a_log_have_their_effect() {
+    let run = |policy: &str, more: &[&str]| {
+        let args = ["--program", "small", "--files", "100", "--users", "4", "--disk", "cheetah9lp"];
+        report(&[&args[..], &["--no-write-cache", "--policy", policy], more].concat())
+    };
+    let plain = run("wafs-1sync", &[]);
+    assert_eq!(plain["journal"]["data"], "ordered");
+    assert_eq!(plain["journal"]["group_commit"], true);
+    let alone = run("wafs-1sync", &["--group-commit", "off"]);
+    assert_eq!(alone["journal"]["group_commit"], false);
+    let [shared, own] = [&plain, &alone].map(|report| counted(report, "log writes"));
+    assert!(own > shared * 1.5, "{own} writes of the log, {shared} if calls share them");
+    let late = run("wafs-1sync", &["--data", "writeback"]);
+    assert_eq!(late["journal"]["data"], "writeback");
+    assert!(seconds(&late) < seconds(&plain) * 0.9, "content does not go first");
+    let sized = run("wafs-1sync", &["--journal-size", "2M"]);
+    // Two blocks are superblocks.
+    assert_eq!(sized["journal"]["log_bytes"], (2 << 20) - 2 * 4096);
+    let apart = ["--journal-size", "2M", "--data", "writeback"];
+    let other = run("wafs-2sync", &[&["--journal", "hp97560"], &apart[..]].concat());
+    assert_eq!(other["disk"], "cheetah9lp, journal on hp97560");
+    assert_eq!(other["journal"]["log_bytes"], (2 << 20) - 2 * 4096);
+    let equal = run("wafs-2sync", &apart);
+    assert_eq!(equal["disk"], "cheetah9lp, journal on cheetah9lp");
+    assert!(seconds(&other) > seconds(&equal) * 1.5, "a disk of 4,002 rpm");
+    assert!(run("soft", &[])["journal"].is_null(), "no log, no word of it");
+}
+
+#[test]
+fn options_of_a_log_are_refused_where_they_mean_nothing() {
+    let small = ["--program", "small", "--disk", "st19101"];
+    let with = |more: &[&'static str]| [&small[..], more].concat();
+    for flag in [
+        ["--data", "writeback"],
+        ["--data", "ordered"],
+        ["--group-commit", "off"],
+        ["--journal-size", "4M"],
+        ["--journal", "st19101"],
+    ] {
+        refused(&with(&flag), &format!("{}: the policy async has no use for it", flag[0]));
+    }
+    let here = ["--policy", "wafs-1sync"];
+    refused(&with(&[&here[..], &["--journal", "st19101"]].concat()), "choose --policy wafs-2sync");
+    refused(&with(&[&here[..], &["--journal-size", "100k"]].concat()), "use 1M to");
+    refused(&with(&[&here[..], &["--group-commit", "maybe"]].concat()), "on");
+    refused(&with(&[&here[..], &["--data", "journal"]].concat()), "ordered");
+    refused(&with(&["--policy", "wafs-2sync", "--journal", "pdp11"]), "no built-in disk");
+    let large = ["--policy", "wafs-2sync", "--journal-size", "64G"];
+    refused(&with(&large), "the disk st19101 has");
+    let vlog = ["--layout", "vlog", "--fragment", "1k", "--policy", "wafs-1async"];
+    refused(&with(&vlog), "writes single sectors");
+}

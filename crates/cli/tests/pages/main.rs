@@ -50,6 +50,7 @@ pages! {
     mount: "docs/manual/mount.md",
     simulate: "docs/manual/simulate.md",
     simulate_files: "docs/manual/simulate-files.md",
+    simulate_logs: "docs/manual/simulate-logs.md",
     reproduce_files: "docs/manual/reproduce-files.md",
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",

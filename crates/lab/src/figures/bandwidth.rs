@@ -15,6 +15,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 002, figure 10",
     title: "random writes of eight sizes to the disk alone",
     systems: &UFS,
+    logged: false,
     jobs,
     judge,
     chart,

@@ -4,18 +4,20 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work};
-use super::micro::mkfs;
+use super::paper::mkfs;
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{Parts, Settings};
+use super::{Parts, Settings, paper};
 use crate::files::crashes::{CrashOptions, CrashReport};
 use seekless_formats::Kind;
+use seekless_fs::policy::PolicyKind;
 
 pub(super) const PARTS: Parts = Parts {
     name: "journal/crashes",
     source: "paper 001, table 2 and section 4",
     title: "what power cuts at each write of the disk leave",
     systems: &SYSTEMS,
+    logged: true,
     jobs,
     judge,
     chart,
@@ -44,11 +46,12 @@ const COUNTS: [Count; 12] = [
 ];
 
 fn jobs(settings: &Settings) -> Vec<Job> {
-    let job = |policy: seekless_fs::policy::PolicyKind| {
+    let job = |policy: PolicyKind| {
         let rounds = if settings.quick { QUICK_ROUNDS } else { ROUNDS };
         let options = CrashOptions {
             file_system: Kind::default(),
             policy,
+            journal: paper::options(),
             mkfs: mkfs(),
             rounds,
             seed: settings.seed,
@@ -57,7 +60,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
         let work = Work::Crashes(Box::new(options));
         Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, angle: 0, work }
     };
-    settings.policies().into_iter().map(job).collect()
+    settings.policies_on(IN_PLACE).into_iter().map(job).collect()
 }
 
 fn report<'r>(results: &Results<'r>, policy: &'static str) -> Told<&'r CrashReport> {
@@ -143,8 +146,68 @@ fn guarantees(results: &Results<'_>, judge: &mut Judge<'_>) {
     let claim = judge.claim("J3/recovery/async", "FFS-async does not recover for sure");
     let seen = of("async").map(|one| (one.fatal + one.unusable > 0, worst(one)));
     claim.shape(seen, because("async"));
-    let says = "LFFS: metadata is atomic, and the log is replayed";
-    judge.claim("J3/journals", says).untold("the journals are not built");
+    with_a_log(results, judge);
+}
+
+/// J3, J40 and J41 of the journals.
+fn with_a_log(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let of = |policy| report(results, policy);
+    let because = |policy| move || damage(of(policy));
+    for policy in PolicyKind::LOGGED {
+        let name = policy.name();
+        let is_sync = matches!(policy, PolicyKind::Wafs1Sync | PolicyKind::Wafs2Sync);
+        let seen = of(name).map(|one| {
+            let CrashReport { states, names_lost, removals_lost, .. } = *one;
+            let found = format!(
+                "of {states} states, {names_lost} lose a name and {removals_lost} a removal that \
+                 was answered"
+            );
+            ((names_lost + removals_lost == 0) == is_sync, found)
+        });
+        let when = if is_sync { "when" } else { "later than" };
+        let says = format!("{name}: metadata is durable {when} a call is answered");
+        judge.claim(format!("J3/{name}"), says).shape(seen, because(name));
+        let seen = of(name).map(|one| {
+            let CrashReport { states, clean, both_names, neither_name, unusable, .. } = *one;
+            let found = format!(
+                "of {states} states, {clean} are clean once the log is applied, {unusable} cannot \
+                 be mounted; both names in {both_names}, neither in {neither_name}"
+            );
+            (clean == states && both_names + neither_name + unusable == 0, found)
+        });
+        let says = format!("{name}: metadata is atomic, and the log is replayed");
+        judge.claim(format!("J3/atomic/{name}"), says).shape(seen, because(name));
+    }
+    let seen = of("wafs-1async").map(|one| {
+        let CrashReport { states, foreign_content, .. } = *one;
+        (foreign_content > 0, format!("of {states} states, {foreign_content} show foreign content"))
+    });
+    let says = "wafs-1async: a file may show what its blocks held before";
+    judge.claim("J3/content/wafs-1async", says).shape(seen, because("wafs-1async"));
+    let says = "recovery undoes what an aborted operation has logged: a crash leaves halves";
+    let seen = halves(results);
+    let why = || "one operation is one group, which counts as a whole or not at all".to_owned();
+    judge.claim("J40", says).shape(seen, why);
+    let says = "wafs finds the end of its log by itself: all that was forced is applied";
+    let seen = of("wafs-1sync").map(|one| {
+        let CrashReport { states, names_lost, removals_lost, .. } = *one;
+        let lost = names_lost + removals_lost;
+        (lost == 0, format!("{lost} of {states} states lack what was answered"))
+    });
+    judge.claim("J41/wafs", says).shape(seen, because("wafs-1sync"));
+    let says = "LFFS-file loses what it logged after its last superblock";
+    judge.claim("J41/file", says).untold(paper::NO_FILE);
+}
+
+/// Whether states of the journals show half of an operation. They include each half write of a log.
+fn halves(results: &Results<'_>) -> Told<(bool, String)> {
+    let (mut states, mut bad) = (0, 0);
+    for policy in PolicyKind::LOGGED {
+        let one = report(results, policy.name())?;
+        states += one.states;
+        bad += one.states - one.clean + one.both_names + one.neither_name;
+    }
+    Ok((bad > 0, format!("{bad} of {states} states show half of an operation")))
 }
 
 /// J44: what a crash leaves under soft updates.

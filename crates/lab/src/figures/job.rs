@@ -396,7 +396,7 @@ impl<'r> Results<'r> {
         volume: &'static str,
         variant: &str,
     ) -> Told<&'r FilesReport> {
-        if !PolicyKind::UNLOGGED.iter().any(|kind| kind.name() == policy) {
+        if !PolicyKind::ALL.iter().any(|kind| kind.name() == policy) {
             return Err(format!("the policy {policy} is not built"));
         }
         let key = Key { policy, volume, variant: variant.to_owned() };
@@ -468,7 +468,15 @@ impl<'r> Results<'r> {
     /// The policies that were run, in order of their kinds.
     pub fn policies(&self) -> Vec<&'static str> {
         let ran = |name: &&str| self.all.keys().any(|(_, key)| key.policy == *name);
-        PolicyKind::UNLOGGED.into_iter().map(PolicyKind::name).filter(ran).collect()
+        PolicyKind::ALL.into_iter().map(PolicyKind::name).filter(ran).collect()
+    }
+
+    /// The policies that were run on a volume.
+    pub fn policies_on(&self, volume: &str) -> Vec<&'static str> {
+        let ran = |policy: &&'static str| {
+            self.all.keys().any(|(_, key)| key.policy == *policy && key.volume == volume)
+        };
+        self.policies().into_iter().filter(ran).collect()
     }
 
     /// The volumes that were run under a file system: those of the papers first.

@@ -16,6 +16,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figure 7",
     title: "one file of 10 MB, in order and at random",
     systems: &UFS_AND_LFS,
+    logged: false,
     jobs,
     judge,
     chart,

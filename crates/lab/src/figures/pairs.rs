@@ -5,24 +5,27 @@
 //! are made on disks with several angles between tracks: inodes and directory are as far apart in
 //! each group.
 
+mod journals;
+
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
     self, ANGLES, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Spread, Told, Volume, spent,
 };
-use super::micro::{host, mkfs};
 use super::published::{PAIRS, SYSTEMS, column};
 use super::table::{Table, heads, told};
-use super::{Parts, Settings};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::FilesReport;
 use crate::files::run::FilesOptions;
+use journals::rate;
 
 pub(super) const PARTS: Parts = Parts {
     name: "journal/pairs",
     source: "paper 001, figure 3",
     title: "empty files are made and removed",
     systems: &SYSTEMS,
+    logged: true,
     jobs,
     judge,
     chart,
@@ -40,13 +43,12 @@ const SYNC: &str = "sync";
 fn jobs(settings: &Settings) -> Vec<Job> {
     let mut jobs = Vec::new();
     for volume in settings.volumes_of(&LAYOUTS, &CLAIMED) {
-        for policy in settings.policies() {
+        for policy in settings.policies_on(volume) {
             let files = Some(if settings.quick { QUICK_PAIRS } else { PAIR_COUNT });
             let (placements, seed) = (Some(PLACEMENTS), settings.seed);
             let amount = Amount { files, placements, seed, ..Amount::one_user() };
             let options = FilesOptions::new(ProgramKind::Pairs, volume.kind);
-            let (host, mkfs) = (host(), mkfs());
-            let options = FilesOptions { amount, host, mkfs, policy, ..options };
+            let options = paper::under(policy, FilesOptions { amount, ..options });
             let variant = VARIANT.to_owned();
             let key = Key { policy: policy.name(), volume: volume.name, variant };
             let claimed = (volume, &CLAIMED[..]);
@@ -68,20 +70,13 @@ fn rates(report: &FilesReport) -> Vec<f64> {
     report.phases.iter().map(rate).collect()
 }
 
-/// Pairs per second over all directories.
-fn rate(report: &FilesReport) -> f64 {
-    let pairs: u64 =
-        report.phases.iter().filter_map(|phase| phase.by_call.get("unlink")).map(|c| c.calls).sum();
-    let seconds: f64 = report.phases.iter().map(|phase| phase.elapsed_seconds).sum();
-    pairs as f64 / seconds.max(f64::MIN_POSITIVE)
-}
-
 fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     let columns = ["pairs/s", "slowest/place", "fastest/place", "us a pair", "paper/pairs/s"];
     let title = format!("pairs on {}, over {PLACEMENTS} directories", Platform::Cheetah.name());
     let mut table = Table::new(title, heads("policy, volume", columns.map(str::to_owned)));
     for policy in results.policies() {
-        for volume in results.volumes() {
+        let ran = |volume: &&str| results.policies_on(volume).contains(&policy);
+        for volume in results.volumes().into_iter().filter(ran) {
             let report = results.files(policy, volume, VARIANT);
             let extreme = |of: fn(f64, f64) -> f64| {
                 told(report.clone()).and_then(|one| rates(one).into_iter().reduce(of))
@@ -146,18 +141,7 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     let extra = || -> Told<f64> { Ok(1e6 / rate(of("soft")?) - 1e6 / rate(of("async")?)) };
     let claim = judge.claim("J38", "Soft Updates need 21 us of CPU more for a pair");
     claim.unit("us").calibration(extra());
-    for (id, says) in [
-        (
-            "J20/journals",
-            "LFFS-file reaches 74 %, asynchronous wafs less than half, synchronous 80/s",
-        ),
-        ("J4", "the log has 1 % of the file system, or 128 MB of its own"),
-        ("J5", "the log is truncated once a second"),
-        ("J52", "a synchronous journal flushes its log once for each operation"),
-        ("J21", "a journal in a file is faster than wafs, as it writes 64 KB of log at once"),
-    ] {
-        judge.claim(id, says).untold("the journals are not built");
-    }
+    journals::claims(results, judge, VARIANT, &|policy| because(policy)());
 }
 
 fn chart(results: &Results<'_>) -> Chart {

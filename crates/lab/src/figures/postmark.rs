@@ -4,10 +4,9 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, ratio, spent_both};
-use super::micro::{host, mkfs};
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{Parts, Settings};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -17,6 +16,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, sections 9 and 10",
     title: "PostMark: 20,000 transactions on 150,000 files",
     systems: &SYSTEMS,
+    logged: true,
     jobs,
     judge,
     chart,
@@ -43,10 +43,10 @@ fn jobs(settings: &Settings) -> Vec<Job> {
     };
     let mut jobs = Vec::new();
     for volume in settings.volumes(&VOLUMES) {
-        for policy in settings.policies() {
+        for policy in settings.policies_on(volume) {
             let options = FilesOptions::new(ProgramKind::PostMark, volume.kind);
-            let (amount, host, mkfs) = (amount.clone(), host(), mkfs());
-            let options = FilesOptions { amount, host, mkfs, policy, ..options };
+            let amount = amount.clone();
+            let options = paper::under(policy, FilesOptions { amount, ..options });
             let variant = VARIANT.to_owned();
             let key = Key { policy: policy.name(), volume: volume.name, variant };
             jobs.extend(job::files_on(&key, Platform::Cheetah, options, (volume, &VOLUMES)));
@@ -56,7 +56,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
 }
 
 /// Transactions per second, until all calls were answered.
-fn rate(phase: &PhaseReport) -> f64 {
+pub(super) fn rate(phase: &PhaseReport) -> f64 {
     let of = |kind: &str| phase.by_call.get(kind).map_or(0, |call| call.calls);
     (of("create") + of("unlink")) as f64 / phase.elapsed_seconds.max(f64::MIN_POSITIVE)
 }
@@ -67,7 +67,8 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     let title = format!("PostMark on {}", Platform::Cheetah.name());
     let mut table = Table::new(title, heads("policy, volume", columns.chain(rest)));
     for policy in results.policies() {
-        for volume in results.volumes() {
+        let ran = |volume: &&str| results.policies_on(volume).contains(&policy);
+        for volume in results.volumes().into_iter().filter(ran) {
             let of = |name: &str| results.phase(policy, volume, VARIANT, name);
             let seconds = PHASES.iter().map(|name| told(of(name).map(|one| one.elapsed_seconds)));
             let transactions = of("transactions").map(rate);
@@ -85,9 +86,39 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         |policy: &'static str| move || spent_both((policy, of(policy)), ("async", of("async")));
     let says = "transactions of FFS, against FFS-async: synchronous metadata costs 46.5 %";
     judge.claim("J51/postmark", says).near(0.535, 0.07 / 0.535, against("sync"), because("sync"));
+    let transactions = |policy| of(policy).map(rate);
+    claims(judge, "large", &transactions, &|policy| because(policy)());
     let says = "the same of netnews: 47 %";
     judge.claim("J51/netnews", says).untold("the news program is not built");
     vec![table]
+}
+
+/// Share of FFS-async in transactions per second (figure 5), for large and small runs.
+const POSTMARK: [(&str, f64, f64); 6] = [
+    ("soft", 0.983, 0.851),
+    ("wafs-2async", 0.975, 0.718),
+    ("wafs-1async", 0.972, 0.610),
+    ("wafs-2sync", 0.918, 0.096),
+    ("wafs-1sync", 0.605, 0.093),
+    ("sync", 0.535, 0.059),
+];
+
+/// J33: a run of PostMark.
+pub(super) fn claims(
+    judge: &mut Judge<'_>,
+    run: &str,
+    of: &dyn Fn(&'static str) -> Told<f64>,
+    because: &dyn Fn(&'static str) -> String,
+) {
+    for (policy, large, small) in POSTMARK {
+        let paper = if run == "large" { large } else { small };
+        let says = format!("transactions of {policy}, against FFS-async");
+        let claim = judge.claim(format!("J33/{run}/{policy}"), says);
+        let measured = ratio(of(policy), of("async"));
+        claim.near(paper, 0.05 / paper, measured, || because(policy));
+    }
+    let says = "transactions of LFFS-file, against FFS-async";
+    judge.claim(format!("J33/{run}/lffs-file"), says).untold(paper::NO_FILE);
 }
 
 fn chart(results: &Results<'_>) -> Chart {

@@ -18,6 +18,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 002, figures 11 and 12",
     title: "response times of the volume while four users copy a source tree",
     systems: &UFS,
+    logged: false,
     jobs,
     judge,
     chart,

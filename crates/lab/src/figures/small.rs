@@ -19,6 +19,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figure 6",
     title: "1,500 files of 1 KB are made, read and removed",
     systems: &UFS_AND_LFS,
+    logged: false,
     jobs,
     judge,
     chart,

@@ -25,6 +25,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 002, figures 7 to 9",
     title: "users unpack, copy and remove a source tree of 508 files and 5.03 MB",
     systems: &UFS,
+    logged: false,
     jobs,
     judge,
     chart,

@@ -27,6 +27,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figures 8 and 9",
     title: "durable updates of random blocks of one file",
     systems: &UFS_AND_LFS,
+    logged: false,
     jobs,
     judge,
     chart,

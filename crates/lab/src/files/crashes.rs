@@ -3,9 +3,10 @@
 //! A script makes, renames and removes files over FFS on a mechanical disk without a write cache.
 //! The disk completes its writes in an order of its own, and a [`tape`] says which it was. A crash
 //! state is what the first writes leave, with and without the first half of the sectors of the next
-//! one: a disk writes sectors in order, each whole or not at all. Each state is checked, repaired
-//! where the policy asks for that, mounted, and compared with the calls that were answered by then
-//! ([`look`]).
+//! one: a disk writes sectors in order, each whole or not at all. A log on a disk of its own lies
+//! behind the volume, and the writes of both disks are one sequence. Each state is checked,
+//! repaired where the policy asks for that, mounted, and compared with the calls that were answered
+//! by then ([`look`]).
 //!
 //! The prover (`seekless prove --fs ffs`) tries more states of worse devices. This here is what the
 //! disk of the paper leaves.
@@ -19,7 +20,6 @@ use crate::sim::Target;
 use look::Seen;
 use script::{Actor, History, Name};
 use seekless_crash::tear::apply;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::IoError;
@@ -32,12 +32,15 @@ use seekless_fs::block::plain::Plain;
 use seekless_fs::call::Errno;
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::JournalOptions;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tape::{Wrote, completed_writes};
 
 /// Blocks of the volume: 16 MiB, so that space is used again.
 const BLOCKS: u64 = 4096;
+/// Blocks of a log on a disk of its own: 2 MiB, as the other logs get.
+const LOG_BLOCKS: u64 = 512;
 /// Time after the script, in which all that is delayed reaches the disk.
 const REST: Time = 100 * SECONDS;
 
@@ -48,6 +51,8 @@ pub struct CrashOptions {
     pub file_system: Kind,
     /// How writes of metadata are ordered.
     pub policy: PolicyKind,
+    /// How the log is written, if the policy keeps one.
+    pub journal: JournalOptions,
     /// Sizes of the file system.
     pub mkfs: MkfsOptions,
     /// Rounds of the script.
@@ -111,7 +116,7 @@ pub enum CrashError {
 pub fn run(target: &Target, options: &CrashOptions) -> Result<CrashReport, CrashError> {
     let (writes, first, history) = record(target, options)?;
     let mut report = CrashReport { writes: (writes.len() - first) as u64, ..Default::default() };
-    let mut cells = Cells::new(BLOCKS);
+    let mut cells = Cells::new(blocks(options.policy));
     for (index, write) in writes.iter().enumerate() {
         if index >= first {
             // The power fails while this write is on its way.
@@ -135,17 +140,40 @@ fn record(
     target: &Target,
     options: &CrashOptions,
 ) -> Result<(Vec<Wrote>, usize, History), CrashError> {
-    let device: Box<dyn Device> = target.device(Box::new(Cells::new(BLOCKS)));
-    let (device, log) = Record::new(device);
+    let &CrashOptions { policy, journal, .. } = options;
+    let (device, log) = Record::new(target.device(Box::new(Cells::new(BLOCKS))));
     let node = Plain::node(Box::new(device));
+    let (node, apart) = match policy.has_own_log_volume() {
+        true => {
+            let (node, log) = target.join_recorded(node, LOG_BLOCKS);
+            (node, Some(log))
+        }
+        false => (node, None),
+    };
+    let recorded = || match &apart {
+        None => completed_writes(&log.lend(), 0),
+        Some(apart) => {
+            let mut all = completed_writes(&log.lend(), 0);
+            all.extend(completed_writes(&apart.lend(), BLOCKS));
+            all.sort_by_key(|write| write.completed);
+            all
+        }
+    };
     let core = CoreOptions { ordering: Ordering::Completion, ..CoreOptions::default() };
-    let mount = MountOptions { core, policy: options.policy, now: 0, ..MountOptions::default() };
+    let mount = MountOptions { core, policy, journal, now: 0 };
     let mkfs = MkfsOptions { id: u128::from(options.seed), ..options.mkfs.clone() };
+    let mkfs = match policy.is_logged() {
+        true => {
+            let journal_blocks = policy.has_own_log_volume().then_some(LOG_BLOCKS);
+            MkfsOptions { policy, journal: None, journal_blocks, ..mkfs }
+        }
+        false => mkfs,
+    };
     let mut driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
         (options.file_system.mkfs)(disk, &mkfs)?;
         (options.file_system.mount)(disk, &mount)
     })?;
-    let first = completed_writes(&log.lend()).len();
+    let first = recorded().len();
     let mut actor = Actor::new(options.rounds, options.seed);
     let mut failed = None;
     driver.run(&mut [&mut actor as &mut dyn Program], |answered: Answered<'_>| {
@@ -157,8 +185,13 @@ fn record(
         return Err(CrashError::Call(errno));
     }
     driver.idle(REST)?;
-    let writes = completed_writes(&log.lend());
+    let writes = recorded();
     Ok((writes, first, actor.history()))
+}
+
+/// Blocks of the volume, with those of a log on a disk of its own.
+fn blocks(policy: PolicyKind) -> u64 {
+    if policy.has_own_log_volume() { BLOCKS + LOG_BLOCKS } else { BLOCKS }
 }
 
 /// Looks at a state.
@@ -172,7 +205,8 @@ fn look(
     report.states += 1;
     let mut cells = cells.clone();
     judge_findings(fs, &mut cells, report);
-    let repairs = policy != PolicyKind::Soft;
+    // A log is applied by the mount.
+    let repairs = policy != PolicyKind::Soft && !policy.is_logged();
     if repairs && (fs.repair)(&mut MediumDisk(&mut cells)).is_err() {
         report.unusable += 1;
         return;

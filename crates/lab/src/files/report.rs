@@ -7,6 +7,7 @@ use crate::histogram::{Latencies, LatencyMs};
 use crate::sim::Target;
 use seekless_engine::account::Account;
 use seekless_engine::units::{SECONDS, Time};
+use seekless_fs::policy::journal::JournalOptions;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -107,6 +108,24 @@ pub struct PhaseTimes {
     pub settled_seconds: f64,
 }
 
+/// The log of a policy that keeps one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JournalReport {
+    /// When content must be on the disk: `ordered` or `writeback`.
+    pub data: &'static str,
+    /// Calls that wait share a write of the log.
+    pub group_commit: bool,
+    /// Bytes of the ring.
+    pub log_bytes: u64,
+}
+
+impl JournalReport {
+    pub(super) fn new(options: JournalOptions, log_bytes: u64) -> JournalReport {
+        let JournalOptions { data, group_commit, .. } = options;
+        JournalReport { data: data.name(), group_commit, log_bytes }
+    }
+}
+
 /// The report of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FilesReport {
@@ -116,6 +135,9 @@ pub struct FilesReport {
     pub file_system: &'static str,
     /// How it orders writes.
     pub policy: &'static str,
+    /// Its log, if the policy keeps one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalReport>,
     /// Completed writes counted as durable, on volumes that report early, too.
     pub trust_completions: bool,
     /// Bytes of a block.
@@ -202,11 +224,19 @@ impl FilesReport {
             program: options.program.name(),
             file_system: options.file_system.name,
             policy: options.policy.name(),
+            journal: None,
             trust_completions: options.trust_completions,
             block_bytes: options.mkfs.block,
             fragment_bytes: options.mkfs.fragment,
             layout: options.kind.name(),
-            disk: target.name_for(options.kind),
+            disk: match options.policy.has_own_log_volume() {
+                true => format!(
+                    "{}, journal on {}",
+                    target.name_for(options.kind),
+                    target.journal().name()
+                ),
+                false => target.name_for(options.kind),
+            },
             users: options.amount.users,
             host: options.host.name,
             cache_bytes: options.cache_bytes.unwrap_or(options.host.cache_bytes),

@@ -4,7 +4,7 @@ use super::driver::{Answered, FilesDriver, FilesError, Program};
 use super::host::Host;
 use super::lock::lock;
 use super::programs::{Amount, Phase, ProgramKind, phases};
-use super::report::{Counters, FilesReport, PhaseReport, Tally, Times};
+use super::report::{Counters, FilesReport, JournalReport, PhaseReport, Tally, Times};
 use super::steps::Step;
 use super::trust::trust;
 use super::user::{User, Wrong};
@@ -14,19 +14,23 @@ use seekless_engine::account::Account;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
-use seekless_engine::units::Time;
+use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES, Time};
 use seekless_formats::{FsError, MkfsOptions, MountOptions};
 use seekless_formats::{Kind as FsKind, MountedFs};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{Request, Timestamp};
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::JournalOptions;
 use seekless_fs::system::FileSystem;
 use seekless_layouts::Kind;
 use std::collections::BTreeMap;
 
 /// Users at most.
 pub const MOST_USERS: usize = 1024;
+/// Bytes of a log on a disk of its own, unless given or the disk is smaller: the partition of
+/// paper 001 (claim J4).
+const JOURNAL_BYTES: u64 = 128 << 20;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -52,6 +56,8 @@ pub struct FilesOptions {
     pub host: Host,
     /// How the file system orders its writes.
     pub policy: PolicyKind,
+    /// How it writes its log, if the policy keeps one. Its size is one of those in `mkfs`.
+    pub journal: JournalOptions,
     /// The file system takes a completed write for durable, on volumes that report early, too. The
     /// papers of 1999 did so; a power cut then breaks what was promised.
     pub trust_completions: bool,
@@ -73,6 +79,7 @@ impl FilesOptions {
             cache_bytes: None,
             host: Host::none(),
             policy: PolicyKind::default(),
+            journal: JournalOptions::default(),
             trust_completions: false,
             one_lock: false,
         }
@@ -98,6 +105,16 @@ pub enum FilesRunError {
         /// The layout.
         kind: Kind,
         /// Blocks that fit.
+        largest: u64,
+    },
+    /// The log does not fit its disk.
+    #[error("a log of {asked} bytes: the disk {disk} has {largest}; make it smaller")]
+    JournalTooLarge {
+        /// Bytes asked for.
+        asked: u64,
+        /// The disk of the log.
+        disk: String,
+        /// Bytes of the disk.
         largest: u64,
     },
     /// The volume cannot be made.
@@ -143,8 +160,11 @@ pub fn run(
     if reports.iter().all(PhaseReport::is_empty) {
         return Err(FilesRunError::Nothing(options.program));
     }
+    let log_bytes = world.log_bytes();
     world.check()?;
-    Ok(FilesReport::new(target, options, reports))
+    let mut report = FilesReport::new(target, options, reports);
+    report.journal = log_bytes.map(|bytes| JournalReport::new(options.journal, bytes));
+    Ok(report)
 }
 
 /// A mounted file system with its users.
@@ -181,10 +201,14 @@ impl<'o> World<'o> {
         }
         let seed = options.amount.seed;
         let node = target.volume(options.kind, &options.options, blocks, seed)?;
+        let mkfs = mkfs_options(options);
+        let (node, mkfs) = match options.policy.has_own_log_volume() {
+            true => join_journal(target, node, mkfs)?,
+            false => (node, mkfs),
+        };
         let node = if options.one_lock { lock(node) } else { node };
         let node = if options.trust_completions { trust(node) } else { node };
         let (node, seen) = watch::watch(node);
-        let mkfs = MkfsOptions { id: u128::from(seed), ..options.mkfs.clone() };
         let mount = mount_options(options, &node, 0);
         let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
             (options.file_system.mkfs)(disk, &mkfs)?;
@@ -198,6 +222,13 @@ impl<'o> World<'o> {
 
     fn driver(&mut self) -> &mut FilesDriver<Box<dyn MountedFs>> {
         self.driver.as_mut().expect("it is mounted between phases")
+    }
+
+    /// Bytes of the log, if there is one.
+    fn log_bytes(&mut self) -> Option<u64> {
+        let stats = self.driver().fs().stats();
+        let sectors = stats.into_iter().find(|(name, _)| *name == "log sectors")?.1;
+        Some(sectors as u64 * SECTOR_BYTES as u64)
     }
 
     fn unmount(&mut self) -> Result<(Node, Time), FilesRunError> {
@@ -327,20 +358,49 @@ fn grown(
     grown
 }
 
+/// What is made: the log of a policy that keeps one belongs to the file system.
+fn mkfs_options(options: &FilesOptions) -> MkfsOptions {
+    let mkfs = MkfsOptions { id: u128::from(options.amount.seed), ..options.mkfs.clone() };
+    match options.policy.is_logged() {
+        true => MkfsOptions { policy: options.policy, ..mkfs },
+        false => mkfs,
+    }
+}
+
+/// The volume with the disk of the log behind it.
+fn join_journal(
+    target: &Target,
+    node: Node,
+    mkfs: MkfsOptions,
+) -> Result<(Node, MkfsOptions), FilesRunError> {
+    let (each, disk) = (BLOCK_BYTES as u64, target.journal());
+    let largest = disk.blocks() * each;
+    let asked = mkfs.journal.unwrap_or(JOURNAL_BYTES.min(largest));
+    if asked > largest {
+        let disk = disk.name().to_owned();
+        return Err(FilesRunError::JournalTooLarge { asked, disk, largest });
+    }
+    let blocks = asked.div_ceil(each);
+    let node = target.join_journal(node, blocks, mkfs.id as u64);
+    // The log takes all of the second device that whole fragments fill.
+    Ok((node, MkfsOptions { journal: None, journal_blocks: Some(blocks), ..mkfs }))
+}
+
 fn mount_options(options: &FilesOptions, node: &Node, now: Time) -> MountOptions {
     let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
     let ordering = ordering(options, node);
     let core = CoreOptions { cache_bytes, ordering, ..CoreOptions::default() };
-    MountOptions { core, policy: options.policy, now, ..MountOptions::default() }
+    MountOptions { core, policy: options.policy, journal: options.journal, now }
 }
 
 /// When the volume has ordered a write before later ones, by what its layout promises and whether
-/// its disks report early.
+/// its disks report early. Two devices have no order between them.
 fn ordering(options: &FilesOptions, node: &Node) -> Ordering {
     let promises = options.kind.promises();
     let volatile = node.devices.iter().any(|device| device.volatile());
-    let keeps = promises.ordered || (promises.immediate && !volatile);
+    let ordered = promises.ordered && !options.policy.has_own_log_volume();
+    let keeps = ordered || (promises.immediate && !volatile);
     match (options.trust_completions, keeps) {
         (true, _) => Ordering::Trusted,
         (false, true) => Ordering::Completion,

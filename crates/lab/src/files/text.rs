@@ -1,6 +1,6 @@
 //! The report of a program as text: tables of fixed width.
 
-use super::report::{FilesReport, PhaseReport};
+use super::report::{FilesReport, JournalReport, PhaseReport};
 use super::watch::{ResponseTimes, Responses};
 use crate::disk_time;
 use std::fmt::Write as _;
@@ -29,6 +29,11 @@ pub(super) fn report(report: &FilesReport, responses: bool) -> String {
         report.fragment_bytes,
         report.cache_bytes >> 20
     );
+    if let Some(JournalReport { data, group_commit, log_bytes }) = &report.journal {
+        let shared = if *group_commit { "on" } else { "off" };
+        let mib = *log_bytes as f64 / f64::from(1 << 20);
+        line!(out, "log of {mib:.1} MiB, data {data}, group commit {shared}");
+    }
     line!(out, "");
     phases(&mut out, report);
     if !report.sensitivity.is_empty() {
@@ -137,6 +142,15 @@ fn calls(out: &mut String, phase: &PhaseReport) {
         writes.1,
         count("flushes")
     );
+    if let Some(groups) = phase.file_system.get("log groups") {
+        line!(
+            out,
+            "  log: {groups} groups, {:.0} KiB in all; {} forced writes; its start moved {} times",
+            count("log bytes") / 1024.0,
+            count("log writes"),
+            count("log start moved")
+        );
+    }
     if !phase.disk_time.is_empty() {
         line!(out, "{}", disk_time::table(&phase.disk_time).trim_end());
     }

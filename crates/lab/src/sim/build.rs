@@ -37,6 +37,8 @@ pub struct Target {
     log: Option<Box<Target>>,
     /// Blocks of an NVRAM buffer in front of log-structured layouts.
     nvram: Option<u64>,
+    /// The disk for the log of a file system.
+    journal: Option<Box<Target>>,
 }
 
 /// An array of equal devices.
@@ -64,8 +66,9 @@ impl Target {
         make: impl Fn(Box<dyn Medium>) -> Box<dyn Device> + 'static,
     ) -> Target {
         let (name, make) = (name.to_owned(), Box::new(make));
-        let (headers, zoned, array, log, nvram) = (false, false, None, None, None);
-        Target { name, blocks, headers, zoned, make, array, log, nvram }
+        let (headers, zoned, array) = (false, false, None);
+        let (log, nvram, journal) = (None, None, None);
+        Target { name, blocks, headers, zoned, make, array, log, nvram, journal }
     }
 
     /// The same target with sector headers that layouts may use, as disks have them.
@@ -145,6 +148,18 @@ impl Target {
             )));
         }
         Ok(Target { nvram: Some(blocks), ..self })
+    }
+
+    /// The same target with another device for the log of a file system. Without it, that device
+    /// equals the first one. Only policies with a log on a volume of its own use it.
+    #[must_use]
+    pub fn with_journal(self, journal: Target) -> Target {
+        Target { journal: Some(Box::new(journal)), ..self }
+    }
+
+    /// The device of such a log.
+    pub(crate) fn journal(&self) -> &Target {
+        self.journal.as_deref().unwrap_or(self)
     }
 
     /// True if it, or the log of this layout, takes writes in the order of its zones only.

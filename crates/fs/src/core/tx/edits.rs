@@ -6,25 +6,35 @@
 
 use super::{CoreTx, Scratch, Undo};
 use crate::core::Core;
-use crate::core::cache::Cache;
+use crate::core::cache::{Cache, Slot};
 use crate::core::page::{Mask, SECTOR, each, mask};
 use crate::log::Edit;
 use crate::tx::{BlockNo, PageKind, SECTOR_CONTENT};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// Bytes between two ranges that one edit covers.
 pub const JOINED: usize = 7;
 
-/// Changes of a sector: whether it was made zeros, and ranges of its bytes.
-#[derive(Debug, Default)]
-struct Changes {
+/// A change of a sector: some of its bytes, or all of it was made zeros.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    block: BlockNo,
+    slot: Slot,
+    /// The sector in its block.
+    index: u16,
     is_fresh: bool,
-    ranges: Vec<(usize, usize)>,
+    /// The bytes, from the start of the sector.
+    range: (u16, u16),
 }
 
-/// Changes by block and sector.
-type Sectors = BTreeMap<(BlockNo, usize), Changes>;
+impl Change {
+    fn sector(&self) -> (BlockNo, u16) {
+        (self.block, self.index)
+    }
+}
+
+/// Changes by block and sector, those of a sector in the order in which they were made.
+type Changes = SmallVec<[Change; 24]>;
 
 impl CoreTx<'_> {
     /// The edits so far, as [`Changed::edits`].
@@ -40,8 +50,8 @@ impl Core {
     }
 }
 
-fn changed_sectors(cache: &Cache, scratch: &Scratch, block_bytes: usize) -> Sectors {
-    let mut sectors = Sectors::new();
+fn changes_of(cache: &Cache, scratch: &Scratch, block_bytes: usize) -> Changes {
+    let mut changes = Changes::new();
     for undo in &scratch.undo {
         let (slot, at, length, is_fresh) = match *undo {
             Undo::Bytes { slot, at, length, is_fresh } => (slot, at, length, is_fresh),
@@ -52,37 +62,35 @@ fn changed_sectors(cache: &Cache, scratch: &Scratch, block_bytes: usize) -> Sect
             if !buffer.kinds[index].is_sealed() {
                 continue;
             }
-            let changes = sectors.entry((buffer.block, index)).or_default();
-            if is_fresh {
-                *changes = Changes { is_fresh, ranges: Vec::new() };
-                continue;
-            }
             let from = at.max(index * SECTOR) - index * SECTOR;
             let to = (at + length).min((index + 1) * SECTOR) - index * SECTOR;
-            debug_assert!(to <= SECTOR_CONTENT, "a change leaves the seal alone");
-            changes.ranges.push((from, to));
+            debug_assert!(is_fresh || to <= SECTOR_CONTENT, "a change leaves the seal alone");
+            let range = (from as u16, to as u16);
+            let (block, index) = (buffer.block, index as u16);
+            changes.push(Change { block, slot, index, is_fresh, range });
         }
     }
-    sectors
+    changes.sort_by_key(Change::sector);
+    changes
 }
 
 /// What an open transaction has changed.
 #[derive(Debug)]
 pub(crate) struct Changed<'c> {
     cache: &'c Cache,
-    sectors: Sectors,
+    changes: Changes,
 }
 
 impl<'c> Changed<'c> {
     /// Of these parts of a core.
     pub(crate) fn new(cache: &'c Cache, scratch: &'c Scratch, block_bytes: usize) -> Changed<'c> {
-        Changed { cache, sectors: changed_sectors(cache, scratch, block_bytes) }
+        Changed { cache, changes: changes_of(cache, scratch, block_bytes) }
     }
 
     /// Sectors with seals that were changed, by block.
     pub(crate) fn sectors(&self) -> SmallVec<[(BlockNo, Mask); 8]> {
         let mut sectors: SmallVec<[(BlockNo, Mask); 8]> = SmallVec::new();
-        for &(block, index) in self.sectors.keys() {
+        for &Change { block, index, .. } in &self.changes {
             match sectors.last_mut() {
                 Some(last) if last.0 == block => last.1 |= 1 << index,
                 _ => sectors.push((block, 1 << index)),
@@ -94,64 +102,63 @@ impl<'c> Changed<'c> {
     /// The edits so far, by block: fresh sectors of a block first. A log that applies them to the
     /// sectors as they were before the transaction has them as they are now, seals aside.
     pub(crate) fn edits(&self) -> Vec<Edit<'c>> {
-        let mut edits = Vec::new();
-        let mut rest = self.sectors.iter().peekable();
-        while let Some(&(&(block, _), _)) = rest.peek() {
-            let mut own = Vec::new();
-            while let Some((&(_, index), changes)) = rest.next_if(|one| one.0.0 == block) {
-                own.push((index, changes));
-            }
-            self.add_fresh(block, &own, &mut edits);
-            own.iter().for_each(|(index, one)| self.add_bytes(block, *index, one, &mut edits));
+        let mut edits = Vec::with_capacity(self.changes.len());
+        for own in self.changes.chunk_by(|one, next| one.block == next.block) {
+            self.add_fresh(own, &mut edits);
+            let sectors = own.chunk_by(|one, next| one.index == next.index);
+            sectors.for_each(|sector| self.add_bytes(sector, &mut edits));
         }
         edits
     }
 
-    fn kind_of(&self, block: BlockNo, index: usize) -> PageKind {
-        let slot = self.cache.find(block).expect("a changed block is in the cache");
-        self.cache.get(slot).kinds[index]
+    fn kind_of(&self, change: &Change) -> PageKind {
+        self.cache.get(change.slot).kinds[usize::from(change.index)]
     }
 
     /// Fresh sectors of a block: neighbours of one kind are one edit.
-    fn add_fresh(&self, block: BlockNo, own: &[(usize, &Changes)], edits: &mut Vec<Edit<'c>>) {
-        let fresh = own.iter().filter(|(_, changes)| changes.is_fresh).map(|(index, _)| *index);
-        let mut runs: Vec<(usize, usize, PageKind)> = Vec::new();
-        for index in fresh {
-            let kind = self.kind_of(block, index);
-            match runs.last_mut() {
-                Some(run) if run.1 == index && run.2 == kind => run.1 += 1,
-                _ => runs.push((index, index + 1, kind)),
+    fn add_fresh(&self, own: &[Change], edits: &mut Vec<Edit<'c>>) {
+        let mut last: Option<(u16, PageKind)> = None;
+        for change in own.iter().filter(|change| change.is_fresh) {
+            let Change { block, index, .. } = *change;
+            let kind = self.kind_of(change);
+            match (last, edits.last_mut()) {
+                // A sector may be made zeros twice.
+                (Some(before), _) if before == (index, kind) => {}
+                (Some((before, same)), Some(Edit::Fresh { length, .. }))
+                    if (before + 1, same) == (index, kind) =>
+                {
+                    *length += SECTOR as u16;
+                }
+                _ => {
+                    let (at, length) = (index * SECTOR as u16, SECTOR as u16);
+                    edits.push(Edit::Fresh { block, at, length, kind });
+                }
             }
-        }
-        for (from, to, kind) in runs {
-            let (at, length) = ((from * SECTOR) as u16, ((to - from) * SECTOR) as u16);
-            edits.push(Edit::Fresh { block, at, length, kind });
+            last = Some((index, kind));
         }
     }
 
-    /// Changed bytes of a sector.
-    fn add_bytes(
-        &self,
-        block: BlockNo,
-        index: usize,
-        changes: &Changes,
-        edits: &mut Vec<Edit<'c>>,
-    ) {
-        let mut ranges = changes.ranges.clone();
+    /// Changed bytes of a sector, since it was made zeros if it was.
+    fn add_bytes(&self, sector: &[Change], edits: &mut Vec<Edit<'c>>) {
+        let fresh = sector.iter().rposition(|change| change.is_fresh);
+        let since = &sector[fresh.map_or(0, |at| at + 1)..];
+        let mut ranges: SmallVec<[(u16, u16); 8]> =
+            since.iter().map(|change| change.range).collect();
         ranges.sort_unstable();
         ranges.dedup_by(|next, last| {
-            let joins = next.0 <= last.1 + JOINED;
+            let joins = next.0 <= last.1 + JOINED as u16;
             if joins {
                 last.1 = last.1.max(next.1);
             }
             joins
         });
-        let slot = self.cache.find(block).expect("a changed block is in the cache");
+        let Change { block, index, slot, .. } = sector[0];
         let page = self.cache.get(slot).page.bytes();
-        let kind = self.kind_of(block, index);
+        let kind = self.kind_of(&sector[0]);
         for (from, to) in ranges {
-            let (at, end) = (index * SECTOR + from, index * SECTOR + to);
-            edits.push(Edit::Bytes { block, at: at as u16, kind, bytes: &page[at..end] });
+            let (at, end) = (index * SECTOR as u16 + from, index * SECTOR as u16 + to);
+            let bytes = &page[usize::from(at)..usize::from(end)];
+            edits.push(Edit::Bytes { block, at, kind, bytes });
         }
     }
 }
@@ -167,6 +174,7 @@ mod tests {
     use crate::tx::Tx;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     const KINDS: [PageKind; 4] =

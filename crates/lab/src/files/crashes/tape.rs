@@ -4,7 +4,7 @@ use seekless_crash::fate::Fate;
 use seekless_crash::pending::BlockWrite;
 use seekless_engine::io::{Io, Op, Part, Tag};
 use seekless_engine::middleware::record::Event;
-use seekless_engine::units::{BLOCK_SECTORS, Time};
+use seekless_engine::units::{BLOCK_SECTORS, BlockNr, Time};
 use std::collections::BTreeMap;
 
 /// A write that the device has completed.
@@ -15,14 +15,14 @@ pub(super) struct Wrote {
     pub completed: Time,
 }
 
-/// The completed writes of a recording.
-pub(super) fn completed_writes(log: &[Event]) -> Vec<Wrote> {
+/// The completed writes of a recording of a device that begins at this block of the volume.
+pub(super) fn completed_writes(log: &[Event], first: BlockNr) -> Vec<Wrote> {
     let mut in_flight: BTreeMap<Tag, BlockWrite> = BTreeMap::new();
     let mut wrote = Vec::new();
     for event in log {
         match event {
             Event::Submitted { io, .. } if io.op == Op::Write => {
-                in_flight.insert(io.tag, write_of(io));
+                in_flight.insert(io.tag, write_of(io, first));
             }
             Event::Completed { at_ns, tag, outcome: Ok(_) } => {
                 let done = in_flight.remove(tag);
@@ -34,8 +34,8 @@ pub(super) fn completed_writes(log: &[Event]) -> Vec<Wrote> {
     wrote
 }
 
-fn write_of(io: &Io) -> BlockWrite {
-    BlockWrite { at: io.at, data: io.data.clone(), labels: None, part: io.part }
+fn write_of(io: &Io, first: BlockNr) -> BlockWrite {
+    BlockWrite { at: first + io.at, data: io.data.clone(), labels: None, part: io.part }
 }
 
 impl Wrote {
