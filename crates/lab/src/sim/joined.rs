@@ -23,14 +23,9 @@ impl Target {
 }
 
 fn join(volume: Node, journal: Box<dyn Device>, blocks: u64, seed: u64) -> Node {
-    let volume: Box<dyn Device> = Box::new(Nested::new(volume));
-    let side = |device: &dyn Device| Side {
-        blocks: device.blocks(),
-        volatile: device.volatile(),
-        takes_parts: device.status().takes_parts(),
-    };
-    let sides = [side(&*volume), Side { blocks, ..side(&*journal) }];
-    Node::new(Box::new(Joined::new(sides)), vec![volume, journal], seed)
+    let sides = [Side::of_volume(&volume), Side { blocks, ..Side::of(&*journal) }];
+    let devices = vec![Box::new(Nested::new(volume)) as Box<dyn Device>, journal];
+    Node::new(Box::new(Joined::new(sides)), devices, seed)
 }
 
 #[cfg(test)]
