@@ -17,6 +17,7 @@ use crate::file_system::MakeError;
 use crate::sandbox::Mounting;
 use policy::OwnPolicy;
 use seekless_engine::disk::Disk;
+use seekless_engine::units::BLOCK_BYTES;
 use seekless_formats::{FsError, Kind, MkfsOptions, MountedFs};
 use seekless_fs::call::Timestamp;
 use seekless_fs::core::CoreOptions;
@@ -45,7 +46,9 @@ pub fn make(kind: Kind, policy: OwnPolicy, image: &Path) -> Result<(), MakeError
     let options = VolumeOptions::new(vec![image.to_owned()], false);
     let mut volume = Volume::open(&options).map_err(|error| failed(error.to_string()))?;
     let policy = policy.kind;
-    let options = MkfsOptions { policy, now: wall_clock(), ..MkfsOptions::default() };
+    // The more writes the log has, the more there is to cut.
+    let journal_unit = BLOCK_BYTES as u32;
+    let options = MkfsOptions { policy, journal_unit, now: wall_clock(), ..MkfsOptions::default() };
     let made = (kind.mkfs)(&mut volume, &options);
     let closed = volume.close();
     made.map_err(|error| failed(error.to_string()))?;

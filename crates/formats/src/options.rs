@@ -2,6 +2,7 @@
 
 use seekless_fs::call::Timestamp;
 use seekless_fs::core::CoreOptions;
+use seekless_fs::log::format::MOST_UNIT;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::JournalOptions;
 
@@ -28,6 +29,9 @@ pub struct MkfsOptions {
     pub journal: Option<u64>,
     /// Blocks at the end of the volume that are another device, for the log.
     pub journal_blocks: Option<u64>,
+    /// Bytes of the largest write of the log: a power of two from 4,096 to 65,536. The log writes
+    /// as much on its own account; less goes out when a call waits for it, and once a second.
+    pub journal_unit: u32,
     /// Owner of the root directory.
     pub uid: u32,
     /// Group of the root directory.
@@ -49,6 +53,7 @@ impl Default for MkfsOptions {
             policy: PolicyKind::Async,
             journal: None,
             journal_blocks: None,
+            journal_unit: MOST_UNIT,
             uid: 0,
             gid: 0,
             now: 0,

@@ -308,6 +308,12 @@ pub trait Policy: Debug + Send {
         Vec::new()
     }
 
+    /// Blocks of content that keep back a part of the log that is to go out: groups that came
+    /// after [`Policy::force`] lie in the same sectors.
+    fn take_held_up(&mut self) -> Vec<BlockNo> {
+        Vec::new()
+    }
+
     /// Behind the last group.
     fn log_end(&self) -> Lsn {
         Lsn::default()

@@ -49,6 +49,10 @@ pub struct Args {
     /// up to 128M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     journal_size: Option<u64>,
+    /// Bytes of the largest write of the log: 4k to 64k. What nothing waits for goes out in such
+    /// units, or after a second.
+    #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_bytes)]
+    journal_unit: u64,
     /// Bytes of a block: 4k or 8k.
     #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
     block: u64,
@@ -143,6 +147,7 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         now: wall_clock(),
         policy: args.policy,
         journal: args.journal_size,
+        journal_unit: u32::try_from(args.journal_unit).unwrap_or(u32::MAX),
         ..MkfsOptions::default()
     })
 }

@@ -249,6 +249,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
             fragment,
             bytes_per_inode,
             journal: args.journal.size(),
+            journal_unit: args.journal.unit(),
             ..MkfsOptions::default()
         },
         volume_blocks: args.size.map(Size::blocks),

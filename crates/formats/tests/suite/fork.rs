@@ -88,8 +88,6 @@ enum Event {
 
 struct World {
     fs: Ffs,
-    /// Its policy keeps a log.
-    is_logged: bool,
     cells: Shared<Cells>,
     sent: Shared<Vec<Io>>,
     node: Node,
@@ -134,7 +132,6 @@ impl World {
         let (sent, node) = outside();
         World {
             fs,
-            is_logged: policy.is_logged(),
             cells: Shared::new(cells),
             sent,
             node,
@@ -155,7 +152,6 @@ impl World {
         let (sent, node) = outside();
         World {
             fs: self.fs.fork(),
-            is_logged: self.is_logged,
             cells,
             sent,
             node,
@@ -209,16 +205,7 @@ impl World {
     fn end(mut self) -> Vec<Event> {
         self.with_fs(|fs, cx| fs.stop(cx));
         while !self.fs.stopped() {
-            if self.in_flight.is_empty() {
-                // With a log a call may wait for the timer that forces it, and the unmount for the
-                // call.
-                let due = self.fs.deadline().filter(|_| self.is_logged);
-                let due = due.expect("the unmount waits for something");
-                assert!(due <= self.now + SECONDS, "the unmount waits until {due}");
-                self.step(&Step::Pass(due.saturating_sub(self.now)));
-                assert!(!self.in_flight.is_empty() || self.fs.stopped(), "nothing was due");
-                continue;
-            }
+            assert!(!self.in_flight.is_empty(), "the unmount waits for something");
             self.step(&Step::Answer(0));
         }
         let cells = self.cells.lend().clone();

@@ -139,6 +139,9 @@ impl Core {
         if self.policy.log_due().is_some_and(|due| due <= below.now()) {
             self.force_log(self.policy.log_end());
         }
+        for block in self.policy.take_held_up() {
+            self.queue_now(block);
+        }
         while let Some(io) = self.policy.log_write(below.now()) {
             self.send_log(io, below);
         }

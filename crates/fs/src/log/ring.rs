@@ -288,6 +288,13 @@ impl Ring {
         self.closed.push_back(std::mem::take(&mut self.open));
     }
 
+    /// True if a group that cannot go out yet keeps back what lies in front of `to`: writes are of
+    /// whole sectors or blocks.
+    pub fn keeps_back(&self, group: Lsn, to: Lsn) -> bool {
+        let last = Lsn(to.0.saturating_sub(1));
+        group.number() / self.step <= last.number() / self.step
+    }
+
     /// Makes everything up to here go out.
     pub fn force(&mut self, to: Lsn) {
         if to <= Lsn::new(self.forced, 0) {

@@ -331,6 +331,15 @@ impl Policy for Journal {
         self.contents.take_new()
     }
 
+    fn take_held_up(&mut self) -> Vec<BlockNo> {
+        let wanted = self.wanted;
+        let is_waited_for = wanted > self.ring.durable();
+        match self.contents.hold().filter(|_| is_waited_for) {
+            Some(hold) if self.ring.keeps_back(hold, wanted) => self.contents.take_new(),
+            _ => Vec::new(),
+        }
+    }
+
     fn log_end(&self) -> Lsn {
         self.end
     }

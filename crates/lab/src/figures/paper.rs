@@ -34,7 +34,7 @@ pub(super) fn host() -> Host {
 
 /// The file system of paper 001.
 pub(super) fn mkfs() -> MkfsOptions {
-    MkfsOptions { block: 8192, fragment: 1024, ..MkfsOptions::default() }
+    MkfsOptions { block: 8192, fragment: 1024, journal_unit: 4096, ..MkfsOptions::default() }
 }
 
 pub(super) fn label(kb: u64) -> String {

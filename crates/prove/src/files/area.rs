@@ -61,7 +61,8 @@ mod tests {
     fn writes_are_named_by_where_they_go() {
         let mut cells = Cells::new(512);
         let policy = seekless_fs::policy::PolicyKind::Wafs1Async;
-        let options = MkfsOptions { fragment: 1024, policy, ..MkfsOptions::default() };
+        let options =
+            MkfsOptions { fragment: 1024, policy, journal_unit: 4096, ..MkfsOptions::default() };
         let made = mkfs(&mut MediumDisk(&mut cells), &options).expect("possible");
         let geometry: Geometry = made.superblock.geometry().expect("made");
         let mut said = |block: u64, data: Data| {

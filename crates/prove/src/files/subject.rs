@@ -156,6 +156,8 @@ fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
             group: Some(group),
             id: 7,
             policy: log.unwrap_or_default(),
+            // The more writes the log has, the more there is to cut.
+            journal_unit: BLOCK_BYTES as u32,
             journal: log.map(|_| LOG),
             journal_blocks: log
                 .filter(|policy| policy.has_own_log_volume())

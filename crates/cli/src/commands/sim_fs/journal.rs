@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_engine::size::parse_bytes;
+use seekless_fs::log::format::MOST_UNIT;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::{DataMode, JournalOptions};
 
@@ -19,6 +20,9 @@ pub struct JournalArgs {
     /// Size of the log. [default: 1 % of the volume, 4M to 128M; 128M on a disk of its own]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     journal_size: Option<u64>,
+    /// Bytes of the largest write of the log, as of `mkfs`: 4k to 64k. [default: 64k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    journal_unit: Option<u64>,
     /// The disk for the log of `wafs-2sync` and `wafs-2async`, named like --disk. [default: one
     /// that equals --disk]
     #[arg(long, value_name = "SPEC")]
@@ -50,6 +54,7 @@ impl JournalArgs {
             ("--data", self.data.is_some(), logged as Users),
             ("--group-commit", self.group_commit.is_some(), logged),
             ("--journal-size", self.journal_size.is_some(), logged),
+            ("--journal-unit", self.journal_unit.is_some(), logged),
             ("--journal", self.journal.is_some(), apart),
         ];
         let means_nothing = |flag: &&(&str, bool, Users)| flag.1 && !flag.2(&policy);
@@ -74,6 +79,11 @@ impl JournalArgs {
     /// Bytes of the log, if they were given.
     pub fn size(&self) -> Option<u64> {
         self.journal_size
+    }
+
+    /// Bytes of the largest write of the log.
+    pub fn unit(&self) -> u32 {
+        self.journal_unit.map_or(MOST_UNIT, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// The disk of the log, if it was given.

@@ -13,7 +13,7 @@ use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::size::Size;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
-use seekless_fs::log::format::LEAST_BLOCKS;
+use seekless_fs::log::format::{LEAST_BLOCKS, MOST_UNIT};
 use seekless_fs::log::{LogShape, LogSuperblock, Ring};
 use seekless_fs::policy::PolicyKind;
 
@@ -23,8 +23,9 @@ const EACH: u64 = BLOCK_BYTES as u64;
 const LEAST: u64 = LEAST_BLOCKS as u64 * EACH;
 /// Bytes that the log has by default, unless the volume is small.
 const DEFAULT: std::ops::RangeInclusive<u64> = 4 << 20..=128 << 20;
-/// Bytes of the largest write of the log.
-const UNIT: u32 = BLOCK_BYTES as u32;
+
+/// Bytes of the largest write of a log.
+const UNITS: std::ops::RangeInclusive<u32> = BLOCK_BYTES as u32..=MOST_UNIT;
 
 /// A volume, divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,12 @@ fn default_bytes(volume: u64) -> u64 {
 /// A log that is too small, a volume that is too small for it, a policy whose log lies elsewhere.
 pub fn divide(volume: u64, options: &MkfsOptions) -> Result<Divided, FsError> {
     let MkfsOptions { policy, journal, journal_blocks, .. } = *options;
+    if !options.journal_unit.is_power_of_two() || !UNITS.contains(&options.journal_unit) {
+        return Err(FsError::BadOption(format!(
+            "the log cannot be written in units of {} bytes; use 4k, 8k, 16k, 32k or 64k",
+            options.journal_unit
+        )));
+    }
     // The range is whole blocks of the volume, and whole fragments.
     let unit = u64::from(options.fragment).max(EACH).next_power_of_two();
     let (kind, first, bytes) = match journal_blocks {
@@ -125,9 +132,10 @@ fn log_id(options: &MkfsOptions) -> u128 {
     u128::from(mix(first)) << 64 | u128::from(mix(first ^ mix(high)))
 }
 
-/// The sizes of the log with this range.
+/// The sizes of a log with this range, whose superblocks do not tell the unit.
 pub(super) fn shape(range: &std::ops::Range<BlockNr>) -> LogShape {
-    LogShape { blocks: u32::try_from(range.end - range.start).unwrap_or(u32::MAX), unit: UNIT }
+    let blocks = u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
+    LogShape { blocks, unit: MOST_UNIT }
 }
 
 /// Writes the superblocks of a new log. They are not durable yet.
@@ -137,9 +145,11 @@ pub(super) fn shape(range: &std::ops::Range<BlockNr>) -> LogShape {
 pub(in crate::ffs) fn write_new(
     disk: &mut dyn Disk,
     superblock: &Superblock,
+    unit: u32,
 ) -> Result<(), FsError> {
     let Some(range) = superblock.log_range()? else { return Ok(()) };
-    for log in Ring::format(shape(&range), superblock.log.id, superblock.id) {
+    let shape = LogShape { unit, ..shape(&range) };
+    for log in Ring::format(shape, superblock.log.id, superblock.id) {
         write_superblock(disk, range.start, &log)?;
     }
     Ok(())
@@ -267,6 +277,8 @@ mod tests {
         assert!(small.contains("the volume has 1638400 bytes, the file system needs 2"), "{small}");
         let long = refused(4096, MkfsOptions { journal: Some(1 << 30), ..base.clone() });
         assert!(long.contains("use a larger volume"), "{long}");
+        let odd = refused(4096, MkfsOptions { journal_unit: 6000, ..base.clone() });
+        assert!(odd.contains("units of 6000 bytes; use 4k"), "{odd}");
         let elsewhere = refused(4096, options(PolicyKind::Wafs2Sync));
         assert!(elsewhere.contains("name it with --journal"), "{elsewhere}");
         let here = refused(4096, MkfsOptions { journal_blocks: Some(1024), ..base });

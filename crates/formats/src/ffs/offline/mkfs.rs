@@ -98,7 +98,7 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
         write_maps(&mut store, group, options.now)?;
     }
     write_root(&mut store, options)?;
-    place::write_new(store.disk(), &superblock)?;
+    place::write_new(store.disk(), &superblock, options.journal_unit)?;
     store.flush(Edge::MkfsSpares)?;
     for block in (1..geometry.groups()).filter_map(|group| geometry.superblock_of(group)) {
         store.write_superblock(&superblock, block, 0)?;

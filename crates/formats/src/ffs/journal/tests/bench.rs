@@ -54,6 +54,7 @@ pub fn options(policy: PolicyKind) -> MkfsOptions {
         group: Some(2 << 20),
         id: 7,
         policy,
+        journal_unit: 4096,
         journal: (!policy.has_own_log_volume()).then_some(1 << 20),
         journal_blocks: policy.has_own_log_volume().then_some(256),
         ..MkfsOptions::default()
