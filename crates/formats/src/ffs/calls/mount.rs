@@ -209,7 +209,8 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     if asked.is_logged() && superblock.log.kind != kind {
         return Err(FsError::NoLog(asked));
     }
-    let in_log = superblock.incompatible & LOG_IN_USE != 0;
+    // A repair that was cut off may have emptied the log, and asks to be gone on with.
+    let in_log = superblock.incompatible & LOG_IN_USE != 0 && superblock.recovery == Recovery::Log;
     match (superblock.read_only, superblock.state) {
         (0, State::Clean) => Ok(()),
         // What is in a log does not depend on when calls were answered.

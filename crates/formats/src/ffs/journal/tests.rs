@@ -7,6 +7,7 @@ mod cuts;
 mod damage;
 mod large;
 mod mounts;
+mod repairs;
 
 use super::held;
 use super::overlay::Overlay;

@@ -10,7 +10,7 @@ use seekless_engine::disk::MediumDisk;
 
 /// Runs something on a disk that dies after some writes. Hands over what each loss of a pending
 /// write may leave. True if it came to its end.
-fn cut(
+pub(super) fn cut(
     cells: &Cells,
     writes: u64,
     run: &dyn Fn(&mut MediumDisk<'_>) -> bool,

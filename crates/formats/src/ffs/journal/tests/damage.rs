@@ -19,7 +19,7 @@ use seekless_fs::log::{LogError, Record};
 use seekless_fs::policy::PolicyKind;
 
 /// Flips a byte of a block of the log.
-fn flip(cells: &mut Cells, bench: &Bench, block: u64, at: usize) {
+pub(super) fn flip(cells: &mut Cells, bench: &Bench, block: u64, at: usize) {
     let disk = &mut MediumDisk(cells);
     let block = bench.log().start + block;
     let mut bytes = disk.read(block, 1).expect("memory").to_bytes().to_vec();
@@ -28,7 +28,7 @@ fn flip(cells: &mut Cells, bench: &Bench, block: u64, at: usize) {
 }
 
 /// Blocks of the ring that the log has, from its start on.
-fn used(bench: &Bench, cells: &Cells) -> std::ops::Range<u64> {
+pub(super) fn used(bench: &Bench, cells: &Cells) -> std::ops::Range<u64> {
     let mut cells = cells.clone();
     let disk = &mut MediumDisk(&mut cells);
     let held = held::read(disk, &bench.superblock, true).expect("whole");
