@@ -5,6 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_engine::io::IoError;
 use seekless_formats::{FsError, Kind, MountedFs};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::journal::DataMode;
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -22,11 +23,16 @@ pub fn policies() -> impl TypedValueParser<Value = PolicyKind> {
         .try_map(move |name| named(&name).ok_or("no such policy"))
 }
 
-/// The policies that simulations run: all of them, for they keep no data.
-pub fn simulated_policies() -> impl TypedValueParser<Value = PolicyKind> {
-    let named = |name: &str| PolicyKind::ALL.into_iter().find(|policy| policy.name() == name);
-    PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name))
-        .try_map(move |name| named(&name).ok_or("no such policy"))
+/// When content is written under a policy with a log, by name.
+pub fn data_modes() -> impl TypedValueParser<Value = DataMode> {
+    let named = |name: &str| DataMode::ALL.into_iter().find(|mode| mode.name() == name);
+    PossibleValuesParser::new(DataMode::ALL.map(DataMode::name))
+        .try_map(move |name| named(&name).ok_or("no such mode"))
+}
+
+/// `on` or `off`.
+pub fn on_or_off() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
 }
 
 /// Where the volume is, apart from its images.

@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::edge::Edge;
 use crate::io::{Done, Expected, Io, IoError, Labels, Op, Part, Tag};
 use crate::layer::{Cx, Layer, Limits, Port, Status};
+use crate::nested::Nested;
 use crate::node::Node;
 use crate::planted::{PlantedBug, planted};
 use crate::request_table::{RequestNr, RequestTable};
@@ -32,6 +33,14 @@ struct Piece {
 
 /// The first half of a read that crosses the join, and the second.
 type Halves = [Option<Data>; 2];
+
+/// A volume and a device behind it, the first `blocks` of each, as one volume.
+pub fn join(volume: Node, behind: Box<dyn Device>, blocks: [u64; 2], seed: u64) -> Node {
+    let mut sides = [Side::of_volume(&volume), Side::of(&*behind)];
+    sides.iter_mut().zip(blocks).for_each(|(side, most)| side.blocks = side.blocks.min(most));
+    let devices = vec![Box::new(Nested::new(volume)) as Box<dyn Device>, behind];
+    Node::new(Box::new(Joined::new(sides)), devices, seed)
+}
 
 /// The volume.
 #[derive(Clone, Debug)]

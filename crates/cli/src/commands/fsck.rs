@@ -122,14 +122,17 @@ impl Checked {
         match &self.repair {
             Some(_) => CORRECTED,
             None if self.abandoned.is_some() => CORRECTED,
-            None if self.before.is_clean() && (self.before.unmounted || self.is_in_log()) => 0,
+            None if self.before.is_clean() && (self.before.unmounted || self.before.recovers) => 0,
             None => LEFT,
         }
     }
 
-    /// True if a mount brings in place what is not, from a log that is whole.
-    fn is_in_log(&self) -> bool {
-        self.before.journal.as_ref().is_some_and(|journal| journal.damage.is_none())
+    /// What is lost, a sentence each.
+    fn lost(&self) -> Vec<&str> {
+        let abandoned = self.abandoned.filter(|&may_hold| may_hold);
+        let abandoned = abandoned.map(|_| "operations that only the abandoned log held");
+        let repaired = self.repair.iter().flat_map(|report| &report.lost).map(String::as_str);
+        abandoned.into_iter().chain(repaired).collect()
     }
 
     /// All findings; those that appeared while others were repaired come at the end.
@@ -154,17 +157,15 @@ impl Checked {
         if !self.before.unmounted {
             writeln!(out, "the file system was not unmounted")?;
         }
-        match self.abandoned {
-            Some(true) => writeln!(out, "lost: operations that only the abandoned log held")?,
-            Some(false) => writeln!(out, "the abandoned log held nothing that is lost")?,
-            None => {}
+        if self.abandoned == Some(false) {
+            writeln!(out, "the abandoned log held nothing that is lost")?;
         }
-        for lost in self.repair.iter().flat_map(|report| &report.lost) {
+        for lost in self.lost() {
             writeln!(out, "lost: {lost}")?;
         }
         let Findings { inodes, directories, superblocks, .. } = self.before;
         let verdict = match (self.status(), findings.len()) {
-            (0, _) if self.is_in_log() => "clean when a mount has applied the log".to_owned(),
+            (0, _) if self.before.recovers => "clean when a mount has applied the log".to_owned(),
             (0, _) => "clean".to_owned(),
             (CORRECTED, count) => format!("{count} findings repaired, clean now"),
             (_, count) => format!("{count} findings left; --repair repairs them"),
@@ -184,14 +185,13 @@ impl Checked {
             })
         };
         let findings = self.findings();
-        let lost = self.repair.iter().flat_map(|report| &report.lost);
         json!({
             "image": json_names(&args.image),
             "clean": self.status() <= CORRECTED,
             "unmounted": self.before.unmounted,
             "repaired": self.repair.is_some(),
             "abandoned_journal": self.abandoned.is_some(),
-            "lost": lost.collect::<Vec<_>>(),
+            "lost": self.lost(),
             "journal": self.before.journal.as_ref().map(journal),
             "findings": findings.iter().map(finding).collect::<Vec<_>>(),
             "more": self.before.cut && self.repair.is_none(),

@@ -175,10 +175,18 @@ fn make_volume(args: &Args) -> Result<bool, Failure> {
         let problem = format!("{} exists, --size is for a new file", path.display());
         return Err(Failure::usage(problem).hint("leave out --size"));
     }
+    make_file(path, size.bytes())?;
+    Ok(true)
+}
+
+/// Makes a file of so many bytes, or none.
+fn make_file(path: &Path, bytes: u64) -> Outcome {
     let cannot = |error| Failure::failed(format!("cannot create {}: {error}", path.display()));
     let file = File::create_new(path).map_err(cannot)?;
-    file.set_len(size.bytes()).map_err(cannot)?;
-    Ok(true)
+    file.set_len(bytes).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        cannot(error)
+    })
 }
 
 /// Makes the file of a log apart, unless it is there. True if it is new.
@@ -186,13 +194,11 @@ fn make_journal(args: &Args) -> Result<bool, Failure> {
     let Some(path) = args.journal.journal.as_ref().filter(|path| !path.exists()) else {
         return Ok(false);
     };
-    let Some(bytes) = args.journal_size else {
+    let Some(size) = args.journal_size else {
         let problem = format!("{} does not exist", path.display());
         return Err(Failure::usage(problem).hint("--journal-size SIZE makes it"));
     };
-    let cannot = |error| Failure::failed(format!("cannot create {}: {error}", path.display()));
-    let file = File::create_new(path).map_err(cannot)?;
-    file.set_len(bytes.next_multiple_of(BLOCK_BYTES as u64)).map_err(cannot)?;
+    make_file(path, size.div_ceil(BLOCK_BYTES as u64).saturating_mul(BLOCK_BYTES as u64))?;
     Ok(true)
 }
 

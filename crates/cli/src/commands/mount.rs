@@ -3,13 +3,14 @@
 use crate::commands::serve::salvaging;
 use crate::failure::{Failure, Outcome};
 use crate::filesystem::{
-    JournalArgs, VolumeArgs, absolute, blame, names, policies, wall_clock, warn_of_damage,
+    JournalArgs, VolumeArgs, absolute, blame, data_modes, names, on_or_off, policies, wall_clock,
+    warn_of_damage,
 };
 use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
 use crate::mount_options::KERNEL;
 use crate::spec;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValuesParser;
 use seekless_engine::layout::LayoutError;
 use seekless_engine::size::Size;
 use seekless_formats::{self as formats, FsError, Kind, MountedFs};
@@ -203,18 +204,6 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         said = ready.say(out, &line);
     })?;
     Ok(said?)
-}
-
-/// When content is written, by name.
-fn data_modes() -> impl TypedValueParser<Value = DataMode> {
-    PossibleValuesParser::new(["ordered", "writeback"]).map(|name| match name.as_str() {
-        "writeback" => DataMode::Writeback,
-        _ => DataMode::Ordered,
-    })
-}
-
-fn on_or_off() -> impl TypedValueParser<Value = bool> {
-    PossibleValuesParser::new(["on", "off"]).map(|word| word == "on")
 }
 
 /// The policy of the mount.

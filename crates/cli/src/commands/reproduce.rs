@@ -4,7 +4,7 @@ mod runs;
 
 use crate::clock::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::simulated_policies;
+use crate::filesystem::policies;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::figures::job::FigureError;
@@ -34,7 +34,7 @@ pub struct Args {
     figure: Figure,
     /// Only these policies, separated by commas. [default: all of the figure; those with a log
     /// belong to `journal` and `joint`]
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = simulated_policies())]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = policies())]
     policy: Vec<PolicyKind>,
     /// Only these layouts, or others than those of the figure, separated by commas.
     #[arg(long, short, value_name = "LAYOUT", value_delimiter = ',')]

@@ -5,7 +5,7 @@ mod journal;
 use crate::clock::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{formats, simulated_policies};
+use crate::filesystem::{formats, policies};
 use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
@@ -50,7 +50,7 @@ pub struct Args {
     fs: FsKind,
     /// How writes of metadata are ordered.
     #[arg(long, value_name = "POLICY", default_value = "async")]
-    #[arg(value_parser = simulated_policies())]
+    #[arg(value_parser = policies())]
     policy: PolicyKind,
     #[command(flatten)]
     journal: JournalArgs,

@@ -147,7 +147,7 @@ fn a_lost_log_is_abandoned() {
     alone.is_clean();
 }
 
-/// A log in use is refused at once, not only once its mount has not ended for long.
+/// A log in use is refused at once, and not taken for one of which the mount ends.
 #[test]
 fn a_log_in_use_is_refused_at_once() {
     if !possible() {
@@ -155,13 +155,12 @@ fn a_log_in_use_is_refused_at_once() {
     }
     let disk = Disk::with_policy("wafs-2async", "raw", "16M", &[]);
     let mounted = disk.mount(&[]);
-    let begin = std::time::Instant::now();
     let mut mkfs = seekless();
     mkfs.arg("mkfs").arg(disk.dir.path().join("new.img")).args(["--size", "16M"]);
     let refused = run(mkfs.args(disk.journal()));
     assert_eq!(refused.code(), 4, "{}", refused.err);
     assert!(refused.err.contains("log.img is in use"), "{}", refused.err);
-    assert!(begin.elapsed().as_secs() < 2, "{:?}", begin.elapsed());
+    assert!(!refused.err.contains("was unmounted"), "{}", refused.err);
     mounted.unmount();
     disk.is_clean();
 }

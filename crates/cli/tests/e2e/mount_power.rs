@@ -135,15 +135,17 @@ fn a_disk_that_lies_loses_what_was_synced() {
     if !possible() {
         return;
     }
-    let disk = Disk::new("raw", "32M", &[]);
-    let mounted = disk.mount_with_control(&["--faults", "lying-flush,unflushed=lose"]);
-    write_synced(&mounted);
-    disk.control(&["cut"]);
-    mounted.unmount();
-    disk.repair();
-    let mounted = disk.mount(&[]);
-    assert_eq!(content(&mounted, "dir/synced"), None);
-    mounted.unmount();
+    for policy in policies_of_one_device() {
+        let disk = Disk::with_policy(policy, "raw", "32M", &[]);
+        let mounted = disk.mount_with_control(&["--faults", "lying-flush,unflushed=lose"]);
+        write_synced(&mounted);
+        disk.control(&["cut"]);
+        mounted.unmount();
+        disk.repair();
+        let mounted = disk.mount(&[]);
+        assert_eq!(content(&mounted, "dir/synced"), None, "{policy}");
+        mounted.unmount();
+    }
 }
 
 #[test]

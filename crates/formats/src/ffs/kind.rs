@@ -124,6 +124,7 @@ impl From<Findings> for Checked {
             list: boxed(findings.list),
             cut: findings.cut,
             unmounted: findings.unmounted,
+            recovers: findings.recovers,
             inodes: findings.inodes,
             directories: findings.directories,
             fragments: findings.fragments,

@@ -155,7 +155,7 @@ fn with_a_log(results: &Results<'_>, judge: &mut Judge<'_>) {
     let because = |policy| move || damage(of(policy));
     for policy in PolicyKind::LOGGED {
         let name = policy.name();
-        let is_sync = matches!(policy, PolicyKind::Wafs1Sync | PolicyKind::Wafs2Sync);
+        let is_sync = policy.answers_when_durable();
         let seen = of(name).map(|one| {
             let CrashReport { states, names_lost, removals_lost, .. } = *one;
             let found = format!(

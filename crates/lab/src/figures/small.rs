@@ -35,13 +35,7 @@ const DISK: Platform = Platform::St19101;
 
 /// The UFS of paper 000.
 pub(super) fn mkfs() -> MkfsOptions {
-    MkfsOptions {
-        block: 4096,
-        fragment: 1024,
-        bytes_per_inode: 4096,
-        journal_unit: 4096,
-        ..MkfsOptions::default()
-    }
+    MkfsOptions { block: 4096, fragment: 1024, bytes_per_inode: 4096, ..MkfsOptions::default() }
 }
 
 /// A host of paper 000.

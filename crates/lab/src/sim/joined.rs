@@ -1,31 +1,24 @@
 //! A volume with a second device behind it, for the log of a file system.
 
 use super::Target;
-use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
-use seekless_engine::joined::{Joined, Side};
+use seekless_engine::joined::join;
 use seekless_engine::middleware::record::{Log, Record};
-use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 
 impl Target {
     /// A volume, and behind it the first `blocks` blocks of the device for the log.
     pub(crate) fn join_journal(&self, volume: Node, blocks: u64, seed: u64) -> Node {
-        join(volume, self.journal().device(Box::new(Cells::new(blocks))), blocks, seed)
+        let journal = self.journal().device(Box::new(Cells::new(blocks)));
+        join(volume, journal, [u64::MAX, blocks], seed)
     }
 
     /// The same, and a recording of the device for the log.
     pub(crate) fn join_recorded(&self, volume: Node, blocks: u64) -> (Node, Log) {
         let journal = self.journal().device(Box::new(Cells::new(blocks)));
         let (journal, log) = Record::new(journal);
-        (join(volume, Box::new(journal), blocks, 1), log)
+        (join(volume, Box::new(journal), [u64::MAX, blocks], 1), log)
     }
-}
-
-fn join(volume: Node, journal: Box<dyn Device>, blocks: u64, seed: u64) -> Node {
-    let sides = [Side::of_volume(&volume), Side { blocks, ..Side::of(&*journal) }];
-    let devices = vec![Box::new(Nested::new(volume)) as Box<dyn Device>, journal];
-    Node::new(Box::new(Joined::new(sides)), devices, seed)
 }
 
 #[cfg(test)]

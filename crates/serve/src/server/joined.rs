@@ -6,9 +6,7 @@ use super::{Mounted, ServeError, ServeOptions, fits, open_raw, outer};
 use crate::device::file::FileDevice;
 use crate::image::Image;
 use seekless_engine::disk::Disk as _;
-use seekless_engine::joined::{Joined, Side};
-use seekless_engine::nested::Nested;
-use seekless_engine::node::Node;
+use seekless_engine::joined::join;
 use seekless_engine::size::Size;
 use seekless_engine::units::BlockNr;
 use std::path::Path;
@@ -57,13 +55,10 @@ impl Journal {
         let (journal, fd) = device(&options, image, spec.as_ref())?;
         let Mounted { node, mut device_fds, mut files, mut images, description, .. } = mounted;
         let description = format!("{description} and a journal of {size} apart");
-        let own = Side::of_volume(&node);
-        let sides = [Side { blocks: own.blocks.min(at), ..own }, Side::of(&*journal)];
-        let layer = Box::new(Joined::new(sides));
         device_fds.extend(fd);
         files.extend(journal_files);
         images.push(Some(path));
-        let node = Node::new(layer, vec![Box::new(Nested::new(node)), journal], 1);
+        let node = join(node, journal, [at, u64::MAX], 1);
         // After the host was full, only the volume could be mounted again.
         Ok(Mounted { node, description, device_fds, files, images, again: None, ..mounted })
     }

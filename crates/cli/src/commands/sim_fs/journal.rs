@@ -1,7 +1,7 @@
 //! Options of the log of a simulated file system.
 
 use crate::failure::{Failure, Outcome};
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use crate::filesystem::{data_modes, on_or_off};
 use seekless_engine::size::parse_bytes;
 use seekless_fs::log::format::MOST_UNIT;
 use seekless_fs::policy::PolicyKind;
@@ -12,10 +12,10 @@ use seekless_fs::policy::journal::{DataMode, JournalOptions};
 pub struct JournalArgs {
     /// When content of files must be on the disk, under a policy with a log: `ordered`, before the
     /// group that gave it its place, or `writeback`, at any time. [default: ordered]
-    #[arg(long, value_name = "MODE", value_parser = modes())]
+    #[arg(long, value_name = "MODE", value_parser = data_modes())]
     data: Option<DataMode>,
     /// Calls that wait for the log share a write of it. [default: on]
-    #[arg(long, value_name = "SWITCH", value_parser = switch())]
+    #[arg(long, value_name = "SWITCH", value_parser = on_or_off())]
     group_commit: Option<bool>,
     /// Size of the log. [default: 1 % of the volume, 4M to 128M; 128M on a disk of its own]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -27,18 +27,6 @@ pub struct JournalArgs {
     /// that equals --disk]
     #[arg(long, value_name = "SPEC")]
     journal: Option<String>,
-}
-
-/// The modes of data on the command line.
-fn modes() -> impl TypedValueParser<Value = DataMode> {
-    let all = [DataMode::Ordered, DataMode::Writeback];
-    PossibleValuesParser::new(all.map(DataMode::name))
-        .try_map(move |name| all.into_iter().find(|mode| mode.name() == name).ok_or("no such mode"))
-}
-
-/// `on` or `off`.
-fn switch() -> impl TypedValueParser<Value = bool> {
-    PossibleValuesParser::new(["on", "off"].map(PossibleValue::new)).map(|name| name == "on")
 }
 
 impl JournalArgs {

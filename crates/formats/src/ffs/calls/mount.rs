@@ -134,7 +134,8 @@ fn mount_to_read(
     // Nothing is written, so nothing is ordered.
     let policy = PolicyKind::Async.policy();
     let (mut core, mut volume) = parts(disk, &superblock, policy, options)?;
-    let leaks = superblock.state == State::InUse && (!has_log || damage.is_some());
+    let recovers = superblock.recovers_from_log() && damage.is_none();
+    let leaks = superblock.state == State::InUse && !recovers;
     if leaks {
         volume.follows_crash();
     }
@@ -209,12 +210,10 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     if asked.is_logged() && superblock.log.kind != kind {
         return Err(FsError::NoLog(asked));
     }
-    // A repair that was cut off may have emptied the log, and asks to be gone on with.
-    let in_log = superblock.incompatible & LOG_IN_USE != 0 && superblock.recovery == Recovery::Log;
     match (superblock.read_only, superblock.state) {
         (0, State::Clean) => Ok(()),
         // What is in a log does not depend on when calls were answered.
-        (0, State::InUse) if in_log && asked.is_logged() => Ok(()),
+        (0, State::InUse) if superblock.recovers_from_log() && asked.is_logged() => Ok(()),
         (0, State::InUse) => match left.filter(|&left| left != asked) {
             Some(left) => Err(FsError::OtherPolicy { left, asked }),
             // Soft updates leave nothing behind but space that is not in use.

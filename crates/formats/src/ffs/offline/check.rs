@@ -95,6 +95,7 @@ fn examine_seen(
         list: found.list,
         cut: found.cut,
         unmounted: superblock.state == crate::ffs::ondisk::format::State::Clean,
+        recovers: superblock.recovers_from_log() && held.is_some_and(|one| one.damage.is_none()),
         inodes: known.in_use().count() as u64,
         directories: known.folders.len() as u64,
         fragments: known.claimed() - metadata,

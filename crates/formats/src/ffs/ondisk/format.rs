@@ -247,6 +247,14 @@ impl Superblock {
         Geometry::new(self.sizes).map_err(FsError::Damaged)
     }
 
+    /// True if what a crash has left is in place once the log is applied. A repair that was cut off
+    /// may have emptied the log, and asks to be gone on with.
+    pub fn recovers_from_log(&self) -> bool {
+        self.state == State::InUse
+            && self.incompatible & LOG_IN_USE != 0
+            && self.recovery == Recovery::Log
+    }
+
     /// True if it can stand for another one: it says the same of what a mount does not change.
     pub fn describes(&self, other: &Superblock) -> bool {
         self.id == other.id && self.sizes == other.sizes && self.log == other.log

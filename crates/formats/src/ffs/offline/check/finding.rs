@@ -199,6 +199,8 @@ pub struct Findings {
     pub cut: bool,
     /// True if the last unmount was clean.
     pub unmounted: bool,
+    /// True if it was not, and a mount brings in place what is not, from a log that is whole.
+    pub recovers: bool,
     /// Inodes in use.
     pub inodes: u64,
     /// Directories among them.
