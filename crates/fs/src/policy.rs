@@ -303,13 +303,11 @@ pub trait Policy: Debug + Send {
         0
     }
 
-    /// Makes the log durable up to here. Gives blocks of content that go first.
-    fn force(&mut self, _to: Lsn) -> Vec<BlockNo> {
-        Vec::new()
-    }
+    /// Makes the log durable up to here, as soon as the content that goes first is.
+    fn force(&mut self, _to: Lsn) {}
 
-    /// Blocks of content that keep back a part of the log that is to go out: groups that came
-    /// after [`Policy::force`] lie in the same sectors.
+    /// Blocks of content that keep back what [`Policy::force`] was asked for. Groups that come
+    /// later may lie in the same sectors, so there may be more of them each time.
     fn take_held_up(&mut self) -> Vec<BlockNo> {
         Vec::new()
     }

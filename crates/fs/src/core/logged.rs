@@ -101,7 +101,12 @@ impl Core {
 
     /// Makes the log durable up to here. Content that must be on the disk before is queued.
     pub(crate) fn force_log(&mut self, to: Lsn) {
-        for block in self.policy.force(to) {
+        self.policy.force(to);
+        self.queue_held_up();
+    }
+
+    fn queue_held_up(&mut self) {
+        for block in self.policy.take_held_up() {
             self.queue_now(block);
         }
     }
@@ -139,9 +144,7 @@ impl Core {
         if self.policy.log_due().is_some_and(|due| due <= below.now()) {
             self.force_log(self.policy.log_end());
         }
-        for block in self.policy.take_held_up() {
-            self.queue_now(block);
-        }
+        self.queue_held_up();
         while let Some(io) = self.policy.log_write(below.now()) {
             self.send_log(io, below);
         }

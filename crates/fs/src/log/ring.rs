@@ -288,11 +288,11 @@ impl Ring {
         self.closed.push_back(std::mem::take(&mut self.open));
     }
 
-    /// True if a group that cannot go out yet keeps back what lies in front of `to`: writes are of
-    /// whole sectors or blocks.
-    pub fn keeps_back(&self, group: Lsn, to: Lsn) -> bool {
-        let last = Lsn(to.0.saturating_sub(1));
-        group.number() / self.step <= last.number() / self.step
+    /// The end of the write that has what lies in front of `to`: a write is of whole sectors or
+    /// blocks. No group that begins in front of it may wait for anything.
+    pub fn write_end(&self, to: Lsn) -> Lsn {
+        let last = Lsn(to.0.saturating_sub(1)).number();
+        Lsn::new((last / self.step + 1) * self.step, 0)
     }
 
     /// Makes everything up to here go out.

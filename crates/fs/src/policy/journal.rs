@@ -324,19 +324,14 @@ impl Policy for Journal {
         if Edge::LogHomeAfter.stands() { self.pins.behind(block, self.ring.durable()) } else { 0 }
     }
 
-    fn force(&mut self, to: Lsn) -> Vec<BlockNo> {
-        if to > self.wanted {
-            self.wanted = to;
-        }
-        self.contents.take_new()
+    fn force(&mut self, to: Lsn) {
+        self.wanted = self.wanted.max(to);
     }
 
     fn take_held_up(&mut self) -> Vec<BlockNo> {
-        let wanted = self.wanted;
-        let is_waited_for = wanted > self.ring.durable();
-        match self.contents.hold().filter(|_| is_waited_for) {
-            Some(hold) if self.ring.keeps_back(hold, wanted) => self.contents.take_new(),
-            _ => Vec::new(),
+        match self.wanted > self.ring.durable() {
+            true => self.contents.take_new(self.ring.write_end(self.wanted)),
+            false => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use super::Lsn;
 use crate::core::page::Mask;
 use crate::tx::BlockNo;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Sectors of a block that a group waits for.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Contents {
     blocks: BTreeMap<BlockNo, SmallVec<[Wait; 2]>>,
     /// Sectors that are not settled, by group.
     groups: BTreeMap<Lsn, u32>,
-    /// Blocks that no one was told of.
-    new: Vec<BlockNo>,
+    /// Blocks that no one was told of, by the group that waits.
+    new: VecDeque<(Lsn, BlockNo)>,
 }
 
 impl Contents {
@@ -36,7 +36,7 @@ impl Contents {
         }
         self.blocks.entry(block).or_default().push(Wait { lsn, left: sectors });
         *self.groups.entry(lsn).or_default() += sectors.count_ones();
-        self.new.push(block);
+        self.new.push_back((lsn, block));
     }
 
     /// Sectors are being written. Gives the groups that wait for them, and for how many.
@@ -78,9 +78,13 @@ impl Contents {
         self.groups.keys().next().copied()
     }
 
-    /// Blocks that groups have begun to wait for since the last time.
-    pub fn take_new(&mut self) -> Vec<BlockNo> {
-        std::mem::take(&mut self.new)
+    /// Blocks that groups in front of `end` have begun to wait for since the last time.
+    pub fn take_new(&mut self, end: Lsn) -> Vec<BlockNo> {
+        let mut taken = Vec::new();
+        while let Some((_, block)) = self.new.pop_front_if(|one| one.0 < end) {
+            taken.push(block);
+        }
+        taken
     }
 }
 
@@ -94,7 +98,8 @@ mod tests {
         contents.wait(Lsn(5), 9, 0b111);
         contents.wait(Lsn(8), 9, 0b1);
         contents.wait(Lsn(8), 10, 0);
-        assert_eq!((contents.take_new(), contents.hold()), (vec![9, 9], Some(Lsn(5))));
+        assert_eq!((contents.take_new(Lsn(5)), contents.hold()), (vec![], Some(Lsn(5))));
+        assert_eq!((contents.take_new(Lsn(8)), contents.take_new(Lsn(9))), (vec![9], vec![9]));
         let first = contents.write(9, 0b1);
         assert_eq!(first[..], [(Lsn(5), 1), (Lsn(8), 1)]);
         contents.written(Lsn(8), 1);
@@ -102,6 +107,6 @@ mod tests {
         assert_eq!(contents.hold(), Some(Lsn(5)));
         contents.forget(9, 0b110);
         assert_eq!(contents.hold(), None);
-        assert!(contents.blocks.is_empty() && contents.take_new().is_empty());
+        assert!(contents.blocks.is_empty() && contents.take_new(Lsn(u64::MAX)).is_empty());
     }
 }
