@@ -4,6 +4,7 @@
 //! proved on every layout, array or disk that promises as much.
 
 use crate::fate::Fate;
+use crate::pending::{BlockWrite, Pending};
 use crate::tear::Unit;
 use seekless_engine::units::BLOCK_SECTORS;
 
@@ -48,6 +49,13 @@ impl AtRisk {
     pub fn of_blocks(device: usize, submitted: u64, completed: Option<u64>, blocks: u32) -> AtRisk {
         let sectors = Some(blocks as usize * BLOCK_SECTORS as usize);
         AtRisk { device, submitted, completed, forced: false, sectors }
+    }
+
+    /// A pending write of a device. A transaction never tears.
+    pub fn of_write(device: usize, one: &Pending<BlockWrite>) -> AtRisk {
+        let whole = AtRisk::of_blocks(device, one.number, one.completed, one.write.blocks());
+        let sectors = whole.sectors.filter(|_| one.write.places.is_none());
+        AtRisk { sectors, ..whole }
     }
 
     fn comes_after(&self, other: &AtRisk) -> bool {

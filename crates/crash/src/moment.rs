@@ -57,9 +57,7 @@ impl Moment {
     }
 
     fn at_risk(&self) -> Vec<AtRisk> {
-        let one = |Placed { device, pending, .. }: &Placed| {
-            AtRisk::of_blocks(*device, pending.number, pending.completed, pending.write.blocks())
-        };
+        let one = |Placed { device, pending, .. }: &Placed| AtRisk::of_write(*device, pending);
         self.pending.iter().map(one).collect()
     }
 
@@ -114,8 +112,13 @@ impl Moment {
                     format!("torn: {there} of {} sectors on the medium", sectors.len())
                 }
             };
-            let (at, blocks) = (pending.write.at, pending.write.blocks());
-            format!("write {at}+{blocks} to device {device} ({heard}, not flushed): {what}")
+            let write = &pending.write;
+            let (at, blocks) = (write.at, write.blocks());
+            let at = match &write.places {
+                Some(places) => format!("transaction of blocks {places:?}"),
+                None => format!("write {at}+{blocks}"),
+            };
+            format!("{at} to device {device} ({heard}, not flushed): {what}")
         };
         self.pending.iter().zip(fates).map(one).collect()
     }

@@ -14,6 +14,7 @@ use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::io::{IoError, Labels, Part};
 use seekless_engine::units::BlockNr;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A write that a power cut may undo, wholly or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct BlockWrite {
     pub labels: Option<Labels>,
     /// The sectors that are written, if not all.
     pub part: Option<Part>,
+    /// Where each block goes, if they do not follow one another: a transaction, which never tears.
+    pub places: Option<Arc<Vec<BlockNr>>>,
 }
 
 impl BlockWrite {
@@ -54,11 +57,23 @@ impl BlockWrite {
         self.data.blocks()
     }
 
+    /// The blocks that it changes, in the order of its content.
+    pub fn places(&self) -> impl Iterator<Item = BlockNr> + '_ {
+        (0..self.blocks() as usize).map(|index| match &self.places {
+            Some(places) => places[index],
+            None => self.at + index as u64,
+        })
+    }
+
     /// Carries the whole write out.
     ///
     /// # Errors
     /// What the medium reports.
     pub fn write_to(&self, medium: &mut Cells) -> Result<(), IoError> {
+        if self.places.is_some() {
+            let mut blocks = (0..).zip(self.places());
+            return blocks.try_for_each(|(index, at)| medium.write(at, &self.data.slice(index, 1)));
+        }
         match (&self.labels, self.part) {
             (None, None) => medium.write(self.at, &self.data),
             (None, Some(part)) => medium.write_part(self.at, &self.data, part),

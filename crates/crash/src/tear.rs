@@ -101,6 +101,7 @@ pub fn apply(medium: &mut Cells, write: &BlockWrite, fate: &Fate) {
             write.write_to(medium).expect("memory does not fail");
         }
         Fate::Torn(sectors) => {
+            debug_assert!(write.places.is_none(), "a transaction never tears");
             debug_assert_eq!(sectors.len() as u64, u64::from(write.blocks()) * BLOCK_SECTORS);
             for index in 0..write.blocks() {
                 let from = index as usize * BLOCK_SECTORS as usize;
@@ -154,7 +155,13 @@ mod tests {
     fn torn_writes_mix_at_sectors() {
         let mut medium = Cells::new(4);
         medium.set(1, Body::Stamp { key: 1, version: 1 });
-        let write = BlockWrite { at: 1, data: Data::stamp(1, 1, 2), labels: None, part: None };
+        let write = BlockWrite {
+            at: 1,
+            data: Data::stamp(1, 1, 2),
+            labels: None,
+            part: None,
+            places: None,
+        };
         let marks = vec![true, false, false, false, false, false, false, true];
         apply(&mut medium, &write, &Fate::Torn(marks));
         let old = Data::stamp(1, 1, 1).to_bytes();
@@ -173,7 +180,8 @@ mod tests {
     #[test]
     fn a_torn_part_leaves_other_sectors_alone() {
         let part = Some(Part { first: 6, sectors: 4 });
-        let write = BlockWrite { at: 1, data: Data::stamp(2, 1, 2), labels: None, part };
+        let write =
+            BlockWrite { at: 1, data: Data::stamp(2, 1, 2), labels: None, part, places: None };
         let old = Data::stamp(2, 1, 1).to_bytes();
         let new = write.data.to_bytes();
         let fates = [(Fate::Kept, 6..10), (Fate::Lost, 0..0)];

@@ -100,6 +100,11 @@ pub trait DeviceStatus {
         false
     }
 
+    /// Most blocks of a transaction ([`crate::io::Io::places`]); 0 if it has none.
+    fn transaction_blocks(&self) -> u64 {
+        0
+    }
+
     /// True if a trim gives space back to the host of the device, such as the file system of an
     /// image: a volume may trim what it does not use.
     fn punches(&self) -> bool {

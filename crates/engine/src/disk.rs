@@ -82,6 +82,12 @@ pub trait Disk {
         false
     }
 
+    /// Most blocks of a transaction of the volume; 0 if it has none. See
+    /// [`crate::node::Node::submit_transaction`].
+    fn transaction_blocks(&self) -> u64 {
+        0
+    }
+
     /// Writes blocks and their labels; a device without labels drops them.
     ///
     /// # Errors

@@ -66,6 +66,8 @@ pub enum Area {
     Soft,
     /// File systems that keep a log.
     Journal,
+    /// File systems on transactions of their volume.
+    Atomic,
 }
 
 edges! {
@@ -286,6 +288,10 @@ edges! {
         LogClosed: "the start of the log passes what is closed after the log says so",
         LogReserve: "an operation begins only where the log has room for its group",
         UnmountLog: "the clean mark is written when the log has ended",
+    }
+    Atomic {
+        TransactionDataFirst: "a transaction goes out after the content that it leads to is on the disk",
+        TransactionHolds: "what belongs to a transaction is not written alone",
     }
 }
 

@@ -1,7 +1,8 @@
 //! The vocabulary of requests and answers, the same above and below every layer.
 
 use crate::checksum::Sums;
-use crate::data::{Data, Piece};
+use crate::data::{Body, Data, Piece};
+use crate::transaction::Transaction;
 use crate::units::{BLOCK_SECTORS, BlockNr, Time};
 use smallvec::{SmallVec, smallvec};
 use std::hint::cold_path;
@@ -140,6 +141,9 @@ pub struct Io {
     pub count: u32,
     /// For writes to devices that take parts: the sectors to write. All of them if `None`.
     pub part: Option<Part>,
+    /// For writes to devices with transactions: where each block of the payload goes, the first one
+    /// to `at`. They take hold together or not at all.
+    pub places: Option<Arc<Vec<BlockNr>>>,
     /// Payload of a write, empty otherwise.
     pub data: Data,
     /// For writes to devices with sector headers: a label for each block.
@@ -182,6 +186,7 @@ impl Io {
             at,
             count,
             part: None,
+            places: None,
             data: Data::none(),
             labels: None,
             expected: None,
@@ -211,6 +216,7 @@ impl Io {
             at: 0,
             count: 0,
             part: None,
+            places: None,
             data: Data::none(),
             labels: None,
             expected: None,
@@ -228,6 +234,7 @@ impl Io {
             at,
             count,
             part: None,
+            places: None,
             data: Data::none(),
             labels: None,
             expected: None,
@@ -268,6 +275,20 @@ impl Io {
         self.part = Some(part);
         assert!(self.has_sound_part(), "{self:?}");
         self
+    }
+
+    /// A write of all that a transaction changes. What it forgets is written as zeros.
+    ///
+    /// # Panics
+    /// If the transaction changes nothing.
+    pub fn write_all(tag: Tag, all: &Transaction) -> Io {
+        let mut data = Data::none();
+        let mut places = Vec::new();
+        for (at, piece) in all.changes() {
+            places.push(at);
+            data.push(piece.cloned().unwrap_or_else(|| Piece::block(Body::Zeros)));
+        }
+        Io { places: Some(Arc::new(places.clone())), ..Io::write(tag, places[0], data) }
     }
 
     /// True if the request has no part, or is a write that may have this one.

@@ -406,5 +406,10 @@ fn is_sound(io: &Io, device: &dyn Device) -> bool {
         Op::Read | Op::Trim | Op::Flush => io.data.is_empty(),
     };
     let part = io.part.is_none() || io.has_sound_part() && device.status().takes_parts();
-    payload && part && io.at + u64::from(io.count) <= device.blocks()
+    let end = match &io.places {
+        None => io.at + u64::from(io.count),
+        Some(_) if u64::from(io.count) > device.status().transaction_blocks() => return false,
+        Some(places) => places.last().map_or(0, |last| last + 1),
+    };
+    payload && part && end <= device.blocks()
 }

@@ -113,6 +113,7 @@ planted_bugs! {
     RedoStopsEarly: "a recovery leaves out the last group",
     MovedTailLate: "the end of a file that moves need not be written before the log leads there",
     FsyncWithoutLog: "fsync does not write the log",
+    TransactionSplit: "an operation is two transactions of the volume",
     CutTailCounted: "an inode counts the sectors of a tail that was cut off",
 }
 
@@ -271,8 +272,8 @@ impl PlantedBug {
         PlantedBug::CutTailCounted,
     ];
 
-    /// Bugs for file systems that keep a log, beside those of all.
-    pub const JOURNAL: [PlantedBug; 8] = [
+    /// Bugs for file systems that keep a log or write transactions, beside those of all.
+    pub const JOURNAL: [PlantedBug; 9] = [
         PlantedBug::GroupSplit,
         PlantedBug::RevokeMissing,
         PlantedBug::RevokeByBlock,
@@ -281,6 +282,7 @@ impl PlantedBug {
         PlantedBug::RedoStopsEarly,
         PlantedBug::MovedTailLate,
         PlantedBug::FsyncWithoutLog,
+        PlantedBug::TransactionSplit,
     ];
 
     /// The bug of this name, as `{:?}` writes it.

@@ -66,6 +66,22 @@ pub enum FsError {
         /// Bytes of a fragment.
         fragment: u32,
     },
+    /// The policy writes transactions of the volume, which has none, or too small ones.
+    #[error(
+        "--policy atomic writes up to {needed} blocks in one transaction, and the volume {}; use a \
+         {}volume of `--layout loge`, or another policy",
+        match .found {
+            0 => "has no transactions".to_owned(),
+            found => format!("takes {found}"),
+        },
+        if *.found == 0 { "" } else { "larger " }
+    )]
+    NeedsTransactions {
+        /// Blocks of 4,096 bytes that one operation may change.
+        needed: u64,
+        /// Blocks that the volume changes at once.
+        found: u64,
+    },
     /// It was not unmounted.
     #[error("the file system was not unmounted; run `seekless fsck --repair` or mount --read-only")]
     NotClean,

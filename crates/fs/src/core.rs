@@ -18,6 +18,7 @@ pub mod owned;
 pub mod page;
 pub mod settle;
 pub mod syncer;
+pub mod transactions;
 pub(crate) mod trim;
 pub mod tx;
 pub mod waiting;
@@ -141,6 +142,8 @@ pub(crate) enum Sent {
     Log(u64),
     /// Writes a superblock of the log.
     LogSuperblock,
+    /// Writes blocks in one transaction of the volume, which has this number for the policy.
+    Transaction { number: u64, blocks: Vec<BlockNo>, manifest: Manifest },
 }
 
 /// Cache, transactions and I/O of one file system over one volume. Clones share the buffers until
@@ -350,6 +353,15 @@ impl Core {
             }
             Sent::LogSuperblock => {
                 self.log_superblock_written(error_of(done.outcome).map_or(Ok(()), Err));
+            }
+            Sent::Transaction { number, blocks, manifest } => {
+                let outcome = error_of(done.outcome).map_or(Ok(()), Err);
+                self.written(&blocks, Manifest::default(), outcome, below.now());
+                if outcome.is_ok() {
+                    // It was forced, so what it brings holds.
+                    self.policy.settled(manifest);
+                }
+                self.log_written(number, outcome);
             }
             Sent::Trim(key) => self.trimmed(key, done.outcome.err()),
             Sent::Raw => {

@@ -5,6 +5,7 @@
 //! all later ones. [`ordered::Ordered`] is soft updates, synchronous FFS, and what `async` still
 //! orders.
 
+pub mod atomic;
 pub mod guard;
 pub mod journal;
 pub mod ordered;
@@ -38,11 +39,13 @@ pub enum PolicyKind {
     Wafs2Sync,
     /// As [`PolicyKind::Wafs1Async`], with the log on a volume of its own.
     Wafs2Async,
+    /// Metadata is written in transactions of the volume, later than the answer.
+    Atomic,
 }
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 7] = [
+    pub const ALL: [PolicyKind; 8] = [
         PolicyKind::Async,
         PolicyKind::Sync,
         PolicyKind::Soft,
@@ -50,8 +53,9 @@ impl PolicyKind {
         PolicyKind::Wafs1Async,
         PolicyKind::Wafs2Sync,
         PolicyKind::Wafs2Async,
+        PolicyKind::Atomic,
     ];
-    /// Those that keep no log.
+    /// Those that write blocks one by one, in an order or in none.
     pub const UNLOGGED: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
     /// Those that keep a log.
     pub const LOGGED: [PolicyKind; 4] = [
@@ -71,6 +75,7 @@ impl PolicyKind {
             PolicyKind::Wafs1Async => "wafs-1async",
             PolicyKind::Wafs2Sync => "wafs-2sync",
             PolicyKind::Wafs2Async => "wafs-2async",
+            PolicyKind::Atomic => "atomic",
         }
     }
 
@@ -89,13 +94,26 @@ impl PolicyKind {
         matches!(self, PolicyKind::Wafs2Sync | PolicyKind::Wafs2Async)
     }
 
+    /// True if its operations are transactions of the volume.
+    pub fn wants_transactions(self) -> bool {
+        self == PolicyKind::Atomic
+    }
+
+    /// True if names and inodes are those of one point in time after a crash.
+    pub fn is_one_point(self) -> bool {
+        self.is_logged() || self.wants_transactions()
+    }
+
     /// The policy of a new mount. One that keeps a log is [`journal::Journal::new`].
     ///
     /// # Panics
     /// If the policy keeps a log.
     pub fn policy(self) -> Box<dyn Policy> {
         assert!(!self.is_logged(), "{} needs a log", self.name());
-        Box::new(ordered::Ordered::new(self))
+        match self.wants_transactions() {
+            true => Box::new(atomic::Atomic::new(true)),
+            false => Box::new(ordered::Ordered::new(self)),
+        }
     }
 }
 
@@ -283,7 +301,8 @@ pub trait Policy: Debug + Send {
         0
     }
 
-    /// True if it keeps a log: metadata is durable when its group is, and written in place later.
+    /// True if it takes groups: metadata is durable when its group is, in a log or in a transaction
+    /// of the volume, and a block waits for its groups.
     fn is_logged(&self) -> bool {
         false
     }
@@ -330,12 +349,25 @@ pub trait Policy: Debug + Send {
     /// The volume takes writes of single sectors.
     fn use_parts(&mut self) {}
 
+    /// Blocks of a transaction of the volume at most, and sectors of a block of the file system.
+    fn use_transactions(&mut self, _blocks: u64, _sectors: usize) {}
+
+    /// The sectors that the next transaction of the volume carries, if it is to go out.
+    fn next_transaction(&self) -> Option<Vec<(BlockNo, Mask)>> {
+        None
+    }
+
+    /// It has gone out. Gives its number, for [`Policy::log_written`].
+    fn transaction_sent(&mut self) -> u64 {
+        0
+    }
+
     /// The next write of the log, if there is one.
     fn log_write(&mut self, _now: Time) -> Option<LogIo> {
         None
     }
 
-    /// The write of sectors with this number is durable. Gives up to where the log is.
+    /// The write of sectors, or the transaction, with this number is durable. Gives up to where the log is.
     fn log_written(&mut self, _number: u64) -> Lsn {
         Lsn::default()
     }

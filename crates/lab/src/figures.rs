@@ -159,7 +159,10 @@ impl Settings {
     /// The policies of figures of paper 001 on a volume. A log under its fragments of 1 KB needs
     /// writes of single sectors, which only a disk in place takes.
     fn policies_on(&self, volume: Volume) -> Vec<PolicyKind> {
-        let possible = |kind: PolicyKind| volume.kind == Kind::INPLACE || !kind.is_logged();
+        let possible = |kind: PolicyKind| match kind.wants_transactions() {
+            true => volume.kind == Kind::LOGE,
+            false => volume.kind == Kind::INPLACE || !kind.is_logged(),
+        };
         PolicyKind::ALL.into_iter().filter(|&kind| self.asks(kind) && possible(kind)).collect()
     }
 

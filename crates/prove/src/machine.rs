@@ -3,7 +3,7 @@
 
 use crate::small_disk::SmallArm;
 use seekless_crash::contract::{Contract, Order};
-use seekless_crash::device::volatile::VolatileRam;
+use seekless_crash::device::volatile::{TRANSACTION_BLOCKS, VolatileRam};
 use seekless_crash::moment::{Moment, Placed, Slot, device_print};
 use seekless_engine::arm::{Arm, Head, Track};
 use seekless_engine::data::{Body, Data, Piece};
@@ -96,8 +96,7 @@ impl Machine {
                         slots.len() - 1
                     })
                 };
-                let end = one.write.at + u64::from(one.write.blocks());
-                let slots = (one.write.at..end).map(&mut slot).collect();
+                let slots = one.write.places().map(&mut slot).collect();
                 pending.push(Placed { device, pending: one.clone(), slots });
             }
         }
@@ -194,6 +193,10 @@ impl Device for Probe {
 impl DeviceStatus for Probe {
     fn takes_parts(&self) -> bool {
         true
+    }
+
+    fn transaction_blocks(&self) -> u64 {
+        TRANSACTION_BLOCKS
     }
 
     /// Where it has no head: volumes then give back what they do not use, as on a file.

@@ -2,6 +2,7 @@
 
 use crate::subject::{Recovery, Subject, VolumeOf};
 use crate::volume::Mounted as _;
+use seekless_crash::device::volatile::TRANSACTION_BLOCKS;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
@@ -50,7 +51,8 @@ pub fn join<S: Subject>(
     let ram = |(index, medium): (usize, Cells)| -> Box<dyn Device> {
         let medium = if lost == Some(index) { Cells::new(medium.blocks()) } else { medium };
         let medium = Box::new(medium);
-        Box::new(if volatile { Ram::volatile(medium) } else { Ram::new(medium) })
+        let ram = if volatile { Ram::volatile(medium) } else { Ram::new(medium) };
+        Box::new(ram.with_transactions(TRANSACTION_BLOCKS))
     };
     mounted.join(media.into_iter().enumerate().map(ram).collect(), 0)
 }

@@ -251,9 +251,8 @@ impl Disk for CutDisk<'_> {
         let labels = labelled.then(|| Labels::new(labels.into()));
         power.writes += 1;
         let (number, device) = (power.writes, self.device);
-        power
-            .pending
-            .admit(number, Placed { device, write: BlockWrite { at, data, labels, part: None } });
+        let write = BlockWrite { at, data, labels, part: None, places: None };
+        power.pending.admit(number, Placed { device, write });
         if power.cuts.len() < power.most {
             let cut = Cut { flushed: power.flushed.clone(), pending: power.pending.clone() };
             power.cuts.push(cut);

@@ -80,7 +80,7 @@ impl Medium for CutMedium {
         if let Some(outcome) = state.faults.write(at, data.blocks()) {
             return outcome.map(|_| ());
         }
-        let write = BlockWrite { at, data: data.clone(), labels: None, part: None };
+        let write = BlockWrite { at, data: data.clone(), labels: None, part: None, places: None };
         state.pending.admit(state.faults.writes(), write);
         state.current.write(at, data)
     }

@@ -20,7 +20,7 @@ use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::io::{Done, Io, IoError, Labels, Op};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, MICROS, MILLIS, Time};
-use std::ops::Range;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
 struct Running {
@@ -50,6 +50,9 @@ const RARE_SPREAD: Time = 10 * MILLIS;
 const SLOW_SPREAD: Time = 100 * MILLIS;
 /// One request in so many takes long.
 const RARE: u64 = 16;
+
+/// Blocks of a transaction at most: few enough that a file system fills one now and then.
+pub const TRANSACTION_BLOCKS: u64 = 160;
 
 /// The device.
 #[derive(Clone, Debug)]
@@ -209,8 +212,7 @@ impl VolatileRam {
     fn make_durable(&mut self, one: &Pending<BlockWrite>) -> Result<(), IoError> {
         let write = &one.write;
         write.write_to(&mut self.durable)?;
-        let end = write.at + u64::from(write.blocks());
-        for (index, at) in (write.at..end).enumerate() {
+        for (index, at) in write.places().enumerate() {
             let before = self.origin(at);
             let origin = origin_after(before, one.number, write.part, &Fate::Kept, index);
             self.set_origin(at, Some(origin));
@@ -254,15 +256,17 @@ impl VolatileRam {
         let answer = self.faults.write(one.write.at, one.write.blocks());
         match &answer {
             Some(Ok(_)) => return Ok(Data::none()),
+            // Nothing of a transaction gets through.
+            Some(Err(error)) if one.write.places.is_some() => return Err(*error),
             Some(Err(_)) => self.keep_some(&mut one),
             None => {}
         }
         one.write.write_to(&mut self.current)?;
         if self.volatile() {
-            let (from, to) = (one.write.at, one.write.at + u64::from(one.write.blocks()));
+            let places: BTreeSet<BlockNr> = one.write.places().collect();
             self.pending.complete(one, self.next_number);
             if is_forced && answer.is_none() {
-                self.keep_forced(from..to)?;
+                self.keep_forced(&places)?;
             }
         } else {
             self.make_durable(&one)?;
@@ -272,11 +276,9 @@ impl VolatileRam {
 
     /// A forced write of these blocks has completed: it is durable, and with it what it has
     /// overwritten. Where a prefix survives, so is all that has completed before.
-    fn keep_forced(&mut self, blocks: Range<BlockNr>) -> Result<(), IoError> {
+    fn keep_forced(&mut self, blocks: &BTreeSet<BlockNr>) -> Result<(), IoError> {
         let all = self.contract.order == Order::Prefix;
-        let overlaps = |write: &BlockWrite| {
-            write.at < blocks.end && blocks.start < write.at + u64::from(write.blocks())
-        };
+        let overlaps = |write: &BlockWrite| write.places().any(|at| blocks.contains(&at));
         for one in self.pending.flush(self.next_number, |write| all || overlaps(write)) {
             self.make_durable(&one)?;
         }
@@ -326,7 +328,11 @@ impl Device for VolatileRam {
     }
 
     fn submit(&mut self, now: Time, io: Io) {
-        assert!(io.at + u64::from(io.count) <= self.blocks(), "{io:?} leaves the device");
+        let end = match &io.places {
+            Some(places) => places.last().map_or(0, |last| last + 1),
+            None => io.at + u64::from(io.count),
+        };
+        assert!(end <= self.blocks(), "{io:?} leaves the device");
         debug_assert!(io.has_sound_part(), "{io:?}");
         let number = self.next_number;
         self.next_number += 1;
@@ -334,7 +340,8 @@ impl Device for VolatileRam {
             self.events += 1;
             let data = if io.op == Op::Trim { Data::zeros(io.count) } else { io.data.clone() };
             let (at, labels, part) = (io.at, io.labels.clone(), io.part);
-            self.pending.submit(number, BlockWrite { at, data, labels, part });
+            let places = io.places.clone();
+            self.pending.submit(number, BlockWrite { at, data, labels, part, places });
         }
         let due = self.due(now, io.op);
         self.running.push(Running { due, number, io });
@@ -366,6 +373,10 @@ impl Device for VolatileRam {
 impl DeviceStatus for VolatileRam {
     fn takes_parts(&self) -> bool {
         true
+    }
+
+    fn transaction_blocks(&self) -> u64 {
+        TRANSACTION_BLOCKS
     }
 }
 

@@ -19,9 +19,11 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Those of a format that need one disk. A policy with a log is there with each mode of data.
+    /// Those of a format that need one plain disk. A policy with a log is there with each mode of data.
     pub fn of(format: Kind) -> Vec<OwnPolicy> {
-        let on_one_disk = format.policies.iter().filter(|kind| !kind.has_own_log_volume());
+        let is_on_a_disk =
+            |kind: &&PolicyKind| !kind.has_own_log_volume() && !kind.wants_transactions();
+        let on_one_disk = format.policies.iter().filter(is_on_a_disk);
         let modes = |kind: PolicyKind| {
             let modes = DataMode::ALL.into_iter();
             modes.filter(move |&data| kind.is_logged() || data == DataMode::default())

@@ -14,6 +14,7 @@ pub struct Ram {
     medium: Box<dyn Medium>,
     volatile: bool,
     parts: bool,
+    transaction_blocks: u64,
     ready: Vec<Done>,
     ready_at: Time,
 }
@@ -21,7 +22,15 @@ pub struct Ram {
 impl Ram {
     /// A device over `medium` whose answered writes count as durable.
     pub fn new(medium: Box<dyn Medium>) -> Ram {
-        Ram { medium, volatile: false, parts: true, ready: Vec::new(), ready_at: 0 }
+        let transaction_blocks = 0;
+        Ram {
+            medium,
+            volatile: false,
+            parts: true,
+            transaction_blocks,
+            ready: Vec::new(),
+            ready_at: 0,
+        }
     }
 
     /// A device over `medium` whose answered writes count as durable only after a flush, like
@@ -35,6 +44,11 @@ impl Ram {
     pub fn in_whole_blocks(self) -> Ram {
         Ram { parts: false, ..self }
     }
+
+    /// The same device with transactions of so many blocks: no cut can come between them.
+    pub fn with_transactions(self, transaction_blocks: u64) -> Ram {
+        Ram { transaction_blocks, ..self }
+    }
 }
 
 /// Carries a request out on a medium.
@@ -44,6 +58,11 @@ impl Ram {
 #[inline]
 pub fn carry_out(medium: &mut dyn Medium, io: &Io) -> Result<Data, IoError> {
     debug_assert!(io.op != Op::Write || io.data.blocks() == io.count, "{io:?}");
+    if let Some(places) = &io.places {
+        let mut blocks = (0..).zip(places.iter());
+        let each = |(index, &at)| medium.write(at, &io.data.slice(index, 1));
+        return blocks.try_for_each(each).map(|()| Data::none());
+    }
     if io.at + u64::from(io.count) > medium.blocks() {
         return Err(IoError::OutOfRange { at: io.at, count: io.count });
     }
@@ -97,5 +116,9 @@ impl Device for Ram {
 impl DeviceStatus for Ram {
     fn takes_parts(&self) -> bool {
         self.parts
+    }
+
+    fn transaction_blocks(&self) -> u64 {
+        self.transaction_blocks
     }
 }

@@ -39,6 +39,10 @@ impl Disk for NodeDisk<'_> {
         self.node.takes_parts()
     }
 
+    fn transaction_blocks(&self) -> u64 {
+        self.node.transaction_blocks()
+    }
+
     fn flush(&mut self) -> Result<(), IoError> {
         self.node.run(self.now, Io::flush(0)).map(|_| ())
     }

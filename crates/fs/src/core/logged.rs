@@ -140,6 +140,8 @@ impl Core {
             if below.node(0).takes_parts() {
                 self.policy.use_parts();
             }
+            let most = below.node(0).transaction_blocks();
+            self.policy.use_transactions(most, self.shape.sectors());
         }
         if self.policy.log_due().is_some_and(|due| due <= below.now()) {
             self.force_log(self.policy.log_end());
@@ -148,6 +150,7 @@ impl Core {
         while let Some(io) = self.policy.log_write(below.now()) {
             self.send_log(io, below);
         }
+        self.push_transaction(below);
         self.barriers.kept_back |= self.policy.waits_for_flush();
         let homeward = self.policy.take_homeward();
         homeward.into_iter().for_each(|block| self.queue_now(block));

@@ -23,7 +23,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     pub(crate) queue: CowSet<(u8, BlockNo)>,
-    writes: usize,
+    pub(crate) writes: usize,
 }
 
 /// The class of a kind: lower ones are written first.
@@ -160,8 +160,9 @@ impl Core {
         let mut next = Some((slot, run));
         while let Some((slot, run)) = next.take() {
             let block = self.cache.get(slot).block;
-            let (image, brings) = self.image(slot, &run);
-            data.append(image);
+            let (image, brings) = self.image(slot, run_mask(&run));
+            let (from, to) = (run.start / ENGINE_SECTORS, run.end.div_ceil(ENGINE_SECTORS));
+            data.append(Data::bytes(image.share(from * ENGINE_BYTES, to * ENGINE_BYTES)));
             manifest.append(brings);
             part.sectors += run.len() as u32;
             blocks.push(block);
@@ -204,13 +205,13 @@ impl Core {
         }
     }
 
-    /// The image of a buffer with seals set, in whole blocks of the volume, and what its write
-    /// brings. The sectors of the run are clean afterwards, but for those with changes that the
-    /// policy keeps back; others are written after this write.
-    fn image(&mut self, slot: Slot, run: &Range<usize>) -> (Data, Manifest) {
+    /// The image of a buffer with seals set, and what a write of these sectors brings. They are
+    /// clean afterwards, but for those with changes that the policy keeps back; others are written
+    /// after this write.
+    pub(crate) fn image(&mut self, slot: Slot, sectors: Mask) -> (Page, Manifest) {
         let Core { cache, seals, policy, shape, barriers, stats, .. } = &mut *self;
         let buffer = cache.get_mut(slot);
-        let rest = buffer.dirty & !run_mask(run);
+        let rest = buffer.dirty & !sectors;
         if buffer.dirty & !buffer.kept == 0 {
             // Each has had its turn.
             buffer.kept = 0;
@@ -225,14 +226,12 @@ impl Core {
         };
         seal(&mut buffer.page, buffer.dirty & !rest);
         let mut shown = buffer.page.clone();
-        let (manifest, kept_back) = policy.image(buffer.block, run_mask(run), &mut shown);
+        let (manifest, kept_back) = policy.image(buffer.block, sectors, &mut shown);
         seal(&mut shown, kept_back);
-        let (from, to) = (run.start / ENGINE_SECTORS, run.end.div_ceil(ENGINE_SECTORS));
-        let data = Data::bytes(shown.share(from * ENGINE_BYTES, to * ENGINE_BYTES));
         buffer.kept &= rest;
         buffer.writing = Some(buffer.epoch);
         buffer.unwritten = false;
-        barriers.writing(buffer.block, run_mask(run));
+        barriers.writing(buffer.block, sectors);
         if (rest | kept_back) != 0 {
             barriers.still_dirty(buffer.epoch);
             buffer.kept |= kept_back;
@@ -241,7 +240,7 @@ impl Core {
         stats.rolled_back += u64::from(kept_back != 0);
         barriers.kept_back |= kept_back != 0;
         cache.set_dirty(slot, rest | kept_back);
-        (data, manifest)
+        (shown, manifest)
     }
 
     /// A write has completed.

@@ -92,7 +92,7 @@ impl<P: Personality> Mounted<P> {
     /// The next call that can run: those that have waited before those that have not run yet.
     fn next_pending(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
         if self.core.lacks_log_room() {
-            return None;
+            return self.next_reader(cx);
         }
         if self.core.owes_much() {
             return self.next_free(cx);
@@ -117,13 +117,28 @@ impl<P: Personality> Mounted<P> {
         self.queue.remove(index)
     }
 
-    /// Work that frees space which was given up, where so much is owed that nothing else may give
-    /// up more. None if the log must come further first.
-    fn next_free(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
-        let is_free = |pending: &Pending<P::Mark>| matches!(pending.work, Work::Free(_));
+    /// A call that changes nothing, where the log takes no change.
+    fn next_reader(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
+        let reads = |pending: &Pending<P::Mark>| match &pending.work {
+            Work::Request(request) => !request.is_change(),
+            Work::Reap(_) | Work::Store | Work::Free(_) | Work::Background => false,
+        };
+        if let Some(pending) = self.next_ready(reads, cx) {
+            return Some(pending);
+        }
+        let index = self.queue.iter().position(|one| reads(one) && self.may_begin(one))?;
+        self.queue.remove(index)
+    }
+
+    /// A call that can go on, of those that are asked for.
+    fn next_ready(
+        &mut self,
+        wanted: impl Fn(&Pending<P::Mark>) -> bool,
+        cx: &mut FsCx<'_, '_>,
+    ) -> Option<Pending<P::Mark>> {
         for _ in 0..self.core.ready.len() {
             let key = self.core.take_ready()?;
-            if !is_free(&self.parked[key]) {
+            if !wanted(&self.parked[key]) {
                 self.core.make_ready(key);
                 continue;
             }
@@ -132,6 +147,16 @@ impl<P: Personality> Mounted<P> {
                 return Some(pending);
             }
             self.end(pending, Err(Errno::Io), cx);
+        }
+        None
+    }
+
+    /// Work that frees space which was given up, where so much is owed that nothing else may give
+    /// up more. None if the log must come further first.
+    fn next_free(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
+        let is_free = |pending: &Pending<P::Mark>| matches!(pending.work, Work::Free(_));
+        if let Some(pending) = self.next_ready(is_free, cx) {
+            return Some(pending);
         }
         let index = self.queue.iter().position(is_free);
         if index.is_none() {

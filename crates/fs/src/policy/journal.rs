@@ -10,8 +10,8 @@
 //! - [`open`]: space that is given up, and inodes without a name.
 //! - [`start`]: where recovery begins, and how it moves.
 
-mod contents;
-mod open;
+pub(super) mod contents;
+pub(super) mod open;
 mod pins;
 mod start;
 #[cfg(test)]
@@ -34,7 +34,7 @@ use start::Moving;
 use std::collections::VecDeque;
 
 /// A group goes out so long after its operation, if nothing asks for it before.
-const MOST_AGE: Time = SECONDS;
+pub(super) const MOST_AGE: Time = SECONDS;
 
 /// When content of files must be on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -12,6 +12,9 @@ const UNORDERED: [PolicyKind; 1] = [PolicyKind::Async];
 /// The policy in which maps and content of files are ordered, too.
 const SOFT: [PolicyKind; 1] = [PolicyKind::Soft];
 
+/// The policy of transactions.
+const ATOMIC: [PolicyKind; 1] = [PolicyKind::Atomic];
+
 /// The policies in which a bug of [`PlantedBug::FILES`] can show.
 pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
@@ -42,6 +45,7 @@ pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::DirectoryBeforeLeavers
         | PlantedBug::ReclaimForgetsFrees
         | PlantedBug::ReclaimForgetsNames => &SOFT,
+        PlantedBug::TransactionSplit => &ATOMIC,
         bug if PlantedBug::JOURNAL.contains(&bug) => &PolicyKind::LOGGED,
         _ => &ORDERED,
     }

@@ -67,7 +67,8 @@ mod tests {
         let geometry: Geometry = made.superblock.geometry().expect("made");
         let mut said = |block: u64, data: Data| {
             let at = block * u64::from(geometry.engine_blocks());
-            of(&mut cells, &BlockWrite { at, data, labels: None, part: None }).expect("a medium")
+            of(&mut cells, &BlockWrite { at, data, labels: None, part: None, places: None })
+                .expect("a medium")
         };
         let root = u64::from(geometry.metadata_of(0).end / geometry.fragments_per_block());
         assert_eq!(said(geometry.maps_of(0), Data::zeros(1)), "maps of group 0");

@@ -27,6 +27,8 @@ pub enum Rules {
     Sync,
     /// The file system is sound before repair and shows no content of others.
     Soft,
+    /// Transactions of the volume: as with a log, but space may leak.
+    Atomic,
     /// A log: names and inodes are those of one point in time.
     Logged {
         /// Which of [`PolicyKind::LOGGED`].
@@ -40,7 +42,7 @@ pub enum Rules {
 
 impl Rules {
     /// Those of the policies that keep no log.
-    pub const UNLOGGED: [Rules; 3] = [Rules::Async, Rules::Sync, Rules::Soft];
+    pub const UNLOGGED: [Rules; 4] = [Rules::Async, Rules::Sync, Rules::Soft, Rules::Atomic];
 
     /// Those of every policy, with each mode of data where it keeps a log.
     pub fn all() -> Vec<Rules> {
@@ -64,6 +66,7 @@ impl Rules {
             Rules::Async => &table::ASYNC,
             Rules::Sync => &table::SYNC,
             Rules::Soft => &table::SOFT,
+            Rules::Atomic => &table::ATOMIC,
             Rules::Logged { policy, data } => logged(policy, data),
             Rules::Changed(contract) => contract,
         }

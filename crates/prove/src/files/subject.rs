@@ -14,6 +14,7 @@ use crate::subject::{Case, Disks, Recovery, Subject};
 use crate::violation::Wrong;
 use crate::volume::Mounted;
 use seekless_crash::contract::{Contract, Order};
+use seekless_crash::device::volatile::TRANSACTION_BLOCKS;
 use seekless_crash::pending::BlockWrite;
 use seekless_crash::tear::Unit;
 use seekless_engine::data::Data;
@@ -237,6 +238,10 @@ impl Disk for Counting<'_> {
         true
     }
 
+    fn transaction_blocks(&self) -> u64 {
+        TRANSACTION_BLOCKS
+    }
+
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
         self.disk.next_data(at)
     }
@@ -380,7 +385,7 @@ impl Subject for FileSubject {
             // Two devices keep no order between them, but each keeps what it has completed.
             contract.order = Order::Unordered;
         }
-        if self.policy.is_logged() && SHAPES[shape].fragment < BLOCK_BYTES as u32 {
+        if self.policy.is_one_point() && SHAPES[shape].fragment < BLOCK_BYTES as u32 {
             // Names and content in one block must be written apart.
             contract.unit = Unit::Sector;
         }
@@ -406,7 +411,7 @@ impl Subject for FileSubject {
             ..CoreOptions::default()
         };
         let options = Options::default().with(&CORE, core);
-        match self.policy.is_logged() {
+        match self.policy.is_one_point() {
             true => options.with(&JOURNAL, journal(rng)),
             false => options,
         }

@@ -333,6 +333,10 @@ impl Disk for Volume {
         self.mounted.node.takes_parts()
     }
 
+    fn transaction_blocks(&self) -> u64 {
+        self.mounted.node.transaction_blocks()
+    }
+
     fn flush(&mut self) -> Result<(), IoError> {
         self.run(Io::flush(0)).map(|_| ())
     }

@@ -3,7 +3,7 @@
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
 //! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
 //! mounted with them again at once; what has leaked is freed while it is mounted
-//! ([`crate::ffs::reclaim`]). With a log, the mount recovers first ([`crate::ffs::journal`]).
+//! ([`crate::ffs::reclaim`]). So it is with transactions of the volume. With a log, the mount recovers first ([`crate::ffs::journal`]).
 //! Otherwise no policy takes over from another one without a repair. A mount
 //! that only reads takes it as it is and writes nothing. It needs the first superblock or a copy.
 //!
@@ -37,7 +37,7 @@ use seekless_fs::core::tx::CoreTx;
 use seekless_fs::log::Space;
 use seekless_fs::mounted::Mounted;
 use seekless_fs::policy::journal::{Journal, OpenLog};
-use seekless_fs::policy::{Policy, PolicyKind};
+use seekless_fs::policy::{Policy, PolicyKind, atomic};
 use seekless_fs::tx::Stop;
 use std::sync::Arc;
 
@@ -56,6 +56,13 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     check_writable(&found, options.policy)?;
     let Found { mut superblock, counter, .. } = found;
     let logged = options.policy.is_logged();
+    if options.policy.wants_transactions() {
+        let engine_blocks = u64::from(superblock.geometry()?.engine_blocks());
+        let (needed, found) = (atomic::MOST_BLOCKS * engine_blocks, disk.transaction_blocks());
+        if found < needed {
+            return Err(FsError::NeedsTransactions { needed, found });
+        }
+    }
     if logged && (superblock.sizes.fragment_bytes as usize) < BLOCK_BYTES && !disk.takes_parts() {
         return Err(FsError::NeedsParts { fragment: superblock.sizes.fragment_bytes });
     }
@@ -73,7 +80,8 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     }
     for group in 0..volume.geometry.groups() {
         load_group(&mut core, &mut volume, disk, group)?;
-        if leaks {
+        // A transaction has the mark with the inode.
+        if leaks && !options.policy.wants_transactions() {
             let raise = &mut |tx: &mut CoreTx<'_>, volume: &mut Volume| {
                 inode_alloc::raise_mark(tx, volume, group)
             };
@@ -171,13 +179,16 @@ fn parts(
 fn policy_of(options: &MountOptions, log: Option<OpenLog>) -> Box<dyn Policy> {
     match log {
         Some(log) => Box::new(Journal::new(options.policy, options.journal, log)),
+        None if options.policy.wants_transactions() => {
+            Box::new(atomic::Atomic::new(options.journal.group_commit))
+        }
         None => options.policy.policy(),
     }
 }
 
 fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {
     superblock.recovery = match options.policy {
-        PolicyKind::Soft => Recovery::None,
+        PolicyKind::Soft | PolicyKind::Atomic => Recovery::None,
         PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
         _ => Recovery::Log,
     };
@@ -194,10 +205,10 @@ fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {
 /// Refuses a file system that must not be written.
 fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     let Found { superblock, at, .. } = found;
-    let (left_soft, asked) = (superblock.recovery == Recovery::None, policy);
+    let (left_sound, asked) = (superblock.recovery == Recovery::None, policy);
     let left = match superblock.mounted_with.and_then(PolicyAdvice::kind) {
         // A version that did not note the policy told soft updates apart.
-        None => left_soft.then_some(PolicyKind::Soft),
+        None => left_sound.then_some(PolicyKind::Soft),
         left => left,
     };
     if *at != SUPERBLOCK_AT {
@@ -216,8 +227,8 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
         (0, State::InUse) if superblock.recovers_from_log() && asked.is_logged() => Ok(()),
         (0, State::InUse) => match left.filter(|&left| left != asked) {
             Some(left) => Err(FsError::OtherPolicy { left, asked }),
-            // Soft updates leave nothing behind but space that is not in use.
-            None if left_soft && asked == PolicyKind::Soft => Ok(()),
+            // Soft updates and transactions leave nothing behind but space that is not in use.
+            None if left_sound => Ok(()),
             None => Err(FsError::NotClean),
         },
         (0, State::Error) => Err(FsError::MetDamage),

@@ -54,7 +54,11 @@ pub(crate) struct Examined {
 /// No superblock, one that this program refuses, a volume that is too short or fails. Damage of
 /// anything else is a finding.
 pub fn check(disk: &mut dyn Disk) -> Result<Findings, FsError> {
-    Ok(examine(disk)?.findings)
+    let Examined { superblock, mut findings, .. } = examine(disk)?;
+    if superblock.counts_at_mount() {
+        findings.list.retain(|one| !matches!(one, Finding::WrongCounters { .. }));
+    }
+    Ok(findings)
 }
 
 /// Checks a file system and keeps what was learnt. It is seen as the recovery of its log would

@@ -118,6 +118,7 @@ impl From<PolicyKind> for PolicyAdvice {
             PolicyKind::Wafs1Async => PolicyAdvice::WafsAsync1,
             PolicyKind::Wafs2Sync => PolicyAdvice::WafsSync2,
             PolicyKind::Wafs2Async => PolicyAdvice::WafsAsync2,
+            PolicyKind::Atomic => PolicyAdvice::Atomic,
         }
     }
 }
@@ -146,7 +147,8 @@ impl PolicyAdvice {
             PolicyAdvice::WafsAsync1 => Some(PolicyKind::Wafs1Async),
             PolicyAdvice::WafsSync2 => Some(PolicyKind::Wafs2Sync),
             PolicyAdvice::WafsAsync2 => Some(PolicyKind::Wafs2Async),
-            PolicyAdvice::LffsFile | PolicyAdvice::Atomic => None,
+            PolicyAdvice::Atomic => Some(PolicyKind::Atomic),
+            PolicyAdvice::LffsFile => None,
         }
     }
 
@@ -253,6 +255,11 @@ impl Superblock {
         self.state == State::InUse
             && self.incompatible & LOG_IN_USE != 0
             && self.recovery == Recovery::Log
+    }
+
+    /// True if the counters of groups may be behind the maps: the next mount counts.
+    pub fn counts_at_mount(&self) -> bool {
+        self.state == State::InUse && self.mounted_with == Some(PolicyAdvice::Atomic)
     }
 
     /// True if it can stand for another one: it says the same of what a mount does not change.

@@ -19,7 +19,7 @@ struct Wait {
 
 /// Groups that wait for content.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Contents {
+pub(in crate::policy) struct Contents {
     /// Sectors of which no write has begun.
     blocks: BTreeMap<BlockNo, SmallVec<[Wait; 2]>>,
     /// Sectors that are not settled, by group.
@@ -78,6 +78,16 @@ impl Contents {
         self.groups.keys().next().copied()
     }
 
+    /// Sectors that groups wait for, apart from these of these blocks that no write carries yet.
+    pub fn waited_for(&self, apart: impl Iterator<Item = (BlockNo, Mask)>) -> u32 {
+        let apart: u32 = apart
+            .filter_map(|(block, sectors)| Some((self.blocks.get(&block)?, sectors)))
+            .flat_map(|(waits, sectors)| waits.iter().map(move |wait| wait.left & sectors))
+            .map(Mask::count_ones)
+            .sum();
+        self.groups.values().sum::<u32>() - apart
+    }
+
     /// Blocks that groups in front of `end` have begun to wait for since the last time.
     pub fn take_new(&mut self, end: Lsn) -> Vec<BlockNo> {
         let mut taken = Vec::new();
@@ -100,6 +110,8 @@ mod tests {
         contents.wait(Lsn(8), 10, 0);
         assert_eq!((contents.take_new(Lsn(5)), contents.hold()), (vec![], Some(Lsn(5))));
         assert_eq!((contents.take_new(Lsn(8)), contents.take_new(Lsn(9))), (vec![9], vec![9]));
+        let apart = |sectors| contents.waited_for([(9, sectors), (7, 1)].into_iter());
+        assert_eq!((apart(0), apart(0b1), apart(0b111)), (4, 2, 0));
         let first = contents.write(9, 0b1);
         assert_eq!(first[..], [(Lsn(5), 1), (Lsn(8), 1)]);
         contents.written(Lsn(8), 1);

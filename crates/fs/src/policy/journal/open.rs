@@ -15,7 +15,7 @@ const MOST_PIECES: usize = 256;
 
 /// Intents and orphans.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Open {
+pub(in crate::policy) struct Open {
     /// Space that is given up, with the group that says so last.
     intents: BTreeMap<Space, Lsn>,
     /// Inodes without a name, in the same way.
@@ -27,7 +27,7 @@ pub(super) struct Open {
 }
 
 /// The space of a piece, as records have it.
-pub(super) fn space_of(piece: Deferred) -> Space {
+pub(in crate::policy) fn space_of(piece: Deferred) -> Space {
     let [what, first, count, rest] = piece.0;
     debug_assert_eq!(rest, 0, "a log has records of space");
     (what as u8, first, count as u16)

@@ -35,7 +35,13 @@ pub(super) fn completed_writes(log: &[Event], first: BlockNr) -> Vec<Wrote> {
 }
 
 fn write_of(io: &Io, first: BlockNr) -> BlockWrite {
-    BlockWrite { at: first + io.at, data: io.data.clone(), labels: None, part: io.part }
+    BlockWrite {
+        at: first + io.at,
+        data: io.data.clone(),
+        labels: None,
+        part: io.part,
+        places: None,
+    }
 }
 
 impl Wrote {

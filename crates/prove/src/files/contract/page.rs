@@ -3,7 +3,7 @@
 
 use super::Rules;
 use super::damage::{Damage, Damages};
-use super::operation::Operation;
+use super::operation::{Operation, Operations};
 use super::standard;
 use super::table::{Contract, Covers, Durable, Row};
 use std::fmt::Write as _;
@@ -111,6 +111,11 @@ fn recovery(contract: &Contract) -> &'static str {
         (false, false) => {
             "After a crash it is mounted at once. While it is mounted it frees what has leaked and \
              lowers counts; `fsck --repair` drops the second name of a directory."
+        }
+        (false, true) if contract.leaves(Operations::ALL).has(Damage::Leak) => {
+            "After a crash it is mounted at once. While it is mounted it frees what has leaked. \
+             Names, attributes and sizes are together those after one of the operations. What a \
+             call makes durable brings the names, attributes and sizes of all operations before it."
         }
         (false, true) => {
             "After a crash it is mounted at once: the mount recovers from the log. Names, \

@@ -163,6 +163,29 @@ const fn logged(policy: &'static str, names: Durable, content: &[Damage]) -> Con
     }
 }
 
+/// Transactions of the volume: as a log, but what is given up is freed later, and nothing notes it.
+/// Most operations may give up the end of a directory that grows.
+pub const ATOMIC: Contract = Contract {
+    policy: "atomic",
+    repairs: false,
+    one_point: true,
+    rows: [
+        row(O::Create, Synced, &[D::Leak]),
+        row(O::Mkdir, Synced, &[D::Leak]),
+        row(O::Link, Synced, &[D::Leak]),
+        row(O::Remove, Synced, &[D::Leak]),
+        row(O::Rename, Synced, &[D::Leak]),
+        row(O::Replace, Synced, &[D::Leak]),
+        row(O::Exchange, Synced, &[]),
+        row(O::Write, Synced, &[D::Leak, D::Sectors, D::Size]),
+        row(O::Truncate, Synced, &[D::Leak, D::Sectors, D::Size]),
+        row(O::Allocate, Synced, &[D::Leak, D::Sectors, D::Size]),
+        row(O::Attributes, Synced, &[]),
+        barrier(O::Fsync, EVERYTHING),
+        barrier(O::Fdatasync, CONTENT),
+    ],
+};
+
 const ORDERED: &[Damage] = &[D::Sectors, D::Size];
 const WRITEBACK: &[Damage] = &[D::Sectors, D::Size, D::Stale];
 
