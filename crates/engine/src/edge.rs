@@ -290,7 +290,7 @@ edges! {
         UnmountLog: "the clean mark is written when the log has ended",
     }
     Atomic {
-        TransactionDataFirst: "a transaction goes out after the content that it leads to is on the disk",
+        TransactionDataFirst: "a transaction goes out after the content that it leads to",
         TransactionHolds: "what belongs to a transaction is not written alone",
     }
 }

@@ -367,7 +367,8 @@ pub trait Policy: Debug + Send {
         None
     }
 
-    /// The write of sectors, or the transaction, with this number is durable. Gives up to where the log is.
+    /// The write of sectors, or the transaction, with this number is durable. Gives up to where the
+    /// log is.
     fn log_written(&mut self, _number: u64) -> Lsn {
         Lsn::default()
     }

@@ -91,7 +91,8 @@ pub struct Args {
     #[arg(long, value_name = "MODE", default_value = "ordered")]
     #[arg(value_parser = data_modes(), conflicts_with = "read_only")]
     data: DataMode,
-    /// On a file system with a log: let calls that wait for it share a write of it.
+    /// On a file system with a log, or under `atomic`: let calls that wait share a write of the
+    /// log, or a transaction.
     #[arg(long, value_name = "on|off", default_value = "on")]
     #[arg(value_parser = on_or_off(), conflicts_with = "read_only")]
     group_commit: bool,

@@ -58,6 +58,8 @@ impl Disk {
     /// One that is made for a policy, on a volume of this layout.
     pub fn with_policy(policy: &str, layout: &str, size: &str, more: &[&str]) -> Disk {
         let dir = temp_dir();
+        // No other layout has transactions.
+        let layout = if policy == "atomic" { "loge" } else { layout };
         let journal = policy.starts_with("wafs-2").then(|| dir.path().join("log.img"));
         let disk = Disk { image: dir.path().join("disk.img"), journal, dir };
         let mut mkfs = seekless();

@@ -27,9 +27,11 @@ impl Disk {
 
     /// Repairs what a power cut has left, unless a mount with this policy recovers it.
     pub fn repair_after(&self, policy: &str) {
-        match policy.starts_with("wafs") {
-            true => self.is_clean(),
-            false => self.repair(),
+        match policy {
+            // What has leaked is found while it is mounted.
+            "atomic" => {}
+            policy if policy.starts_with("wafs") => self.is_clean(),
+            _ => self.repair(),
         }
     }
 

@@ -19,7 +19,8 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Those of a format that need one plain disk. A policy with a log is there with each mode of data.
+    /// Those of a format that need one plain disk. A policy with a log is there with each mode of
+    /// data.
     pub fn of(format: Kind) -> Vec<OwnPolicy> {
         let is_on_a_disk =
             |kind: &&PolicyKind| !kind.has_own_log_volume() && !kind.wants_transactions();

@@ -20,11 +20,13 @@ pub(super) fn options() -> JournalOptions {
     JournalOptions { data, group_commit: false, ..JournalOptions::default() }
 }
 
-/// The platform of paper 001 under a policy.
+/// The platform of paper 001 under a policy. Transactions of the volume are not in it: operations
+/// share them.
 pub(super) fn under(policy: PolicyKind, run: FilesOptions) -> FilesOptions {
     let journal = policy.is_logged().then_some(LOG_BYTES);
     let mkfs = MkfsOptions { journal, ..mkfs() };
-    FilesOptions { policy, mkfs, journal: options(), host: host(), ..run }
+    let options = JournalOptions { group_commit: policy.wants_transactions(), ..options() };
+    FilesOptions { policy, mkfs, journal: options, host: host(), ..run }
 }
 
 /// The host of paper 001.

@@ -151,6 +151,14 @@ fn calls(out: &mut String, phase: &PhaseReport) {
             count("log start moved")
         );
     }
+    if let Some(transactions) = phase.file_system.get("transactions") {
+        line!(
+            out,
+            "  transactions: {transactions} with {} operations and {} blocks",
+            count("operations in transactions"),
+            count("blocks in transactions")
+        );
+    }
     if !phase.disk_time.is_empty() {
         line!(out, "{}", disk_time::table(&phase.disk_time).trim_end());
     }

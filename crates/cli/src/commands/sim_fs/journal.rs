@@ -37,10 +37,11 @@ impl JournalArgs {
     pub fn refuse_without_effect(&self, policy: PolicyKind) -> Outcome {
         let apart = |policy: &PolicyKind| policy.has_own_log_volume();
         let logged = |policy: &PolicyKind| policy.is_logged();
+        let grouped = |policy: &PolicyKind| policy.is_one_point();
         type Users = fn(&PolicyKind) -> bool;
         let flags = [
             ("--data", self.data.is_some(), logged as Users),
-            ("--group-commit", self.group_commit.is_some(), logged),
+            ("--group-commit", self.group_commit.is_some(), grouped),
             ("--journal-size", self.journal_size.is_some(), logged),
             ("--journal-unit", self.journal_unit.is_some(), logged),
             ("--journal", self.journal.is_some(), apart),

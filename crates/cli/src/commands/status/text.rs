@@ -79,6 +79,12 @@ pub fn files(file_system: &FileSystemReport) -> Vec<(&'static str, String)> {
         );
         lines.push(("log", text));
     }
+    let transactions = get("transactions");
+    if transactions > 0.0 {
+        let operations = get("operations in transactions");
+        let text = format!("{operations:.0} operations in {transactions:.0}");
+        lines.push(("transactions", text));
+    }
     lines
 }
 

@@ -3,7 +3,8 @@
 //! A mount for writing refuses a file system that was not unmounted: only a check knows what a
 //! crash has left. Soft updates leave no damage, so a file system that was mounted with them is
 //! mounted with them again at once; what has leaked is freed while it is mounted
-//! ([`crate::ffs::reclaim`]). So it is with transactions of the volume. With a log, the mount recovers first ([`crate::ffs::journal`]).
+//! ([`crate::ffs::reclaim`]). So it is with transactions of the volume. With a log, the mount
+//! recovers first ([`crate::ffs::journal`]).
 //! Otherwise no policy takes over from another one without a repair. A mount
 //! that only reads takes it as it is and writes nothing. It needs the first superblock or a copy.
 //!
