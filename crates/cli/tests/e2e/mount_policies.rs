@@ -8,12 +8,21 @@ use seekless_formats::ffs;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
 
-/// A file system that was made for one policy, mounted with another one and not unmounted.
-fn left_by(policy: PolicyKind, made: PolicyKind) -> Disk {
-    let disk = Disk::with_policy(made.name(), "raw", "16M", &[]);
+/// A file system that was mounted with one policy and not unmounted, and can be mounted with
+/// another one after a repair.
+fn left_by(policy: PolicyKind, next: PolicyKind) -> Disk {
+    let made = if policy.is_logged() { policy } else { next };
+    let layout = match policy.wants_transactions() || next.wants_transactions() {
+        true => "loge",
+        false => "raw",
+    };
+    let disk = Disk::with_policy(made.name(), layout, "16M", &[]);
     let options = VolumeOptions::new(vec![disk.image()], false);
     let mut volume = Volume::open(&options).expect("it is there");
-    if let [_, path] = disk.journal().as_slice() {
+    // Two devices together have no transactions.
+    if let [_, path] = disk.journal().as_slice()
+        && !policy.wants_transactions()
+    {
         let journal = Volume::open_journal(&options, path.as_ref()).expect("it is there");
         let at = volume.blocks();
         volume = volume.join(journal, at).expect("both are open");
@@ -27,7 +36,7 @@ fn left_by(policy: PolicyKind, made: PolicyKind) -> Disk {
 fn another_policy_is_refused_after_a_crash_with_the_remedy() {
     for left in PolicyKind::ALL {
         for asked in PolicyKind::ALL.into_iter().filter(|&asked| asked != left) {
-            let disk = left_by(left, if left.is_logged() { left } else { asked });
+            let disk = left_by(left, asked);
             let mount = || {
                 let mut mount = seekless();
                 mount.arg("mount").args([disk.image(), disk.point()]).args(disk.journal());
