@@ -13,6 +13,7 @@ use crate::files::tar_out::TarOut;
 use crate::files::{Files, ToolError};
 use crate::filesystem::{JournalArgs, VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
 use clap::Subcommand;
+use seekless_engine::disk::Disk as _;
 use seekless_formats::{Kind, MountOptions, MountedFs};
 use seekless_fs::call::Errno;
 use seekless_fs::core::CoreOptions;
@@ -212,8 +213,10 @@ impl ImageArgs {
         let options = MountOptions { core, now, ..MountOptions::default() };
         let mounted = Kind::of(&mut volume).and_then(|kind| {
             let policy = (kind.advice)(&mut volume)?;
-            // One that keeps a log needs no repair after a crash; the others have no need to wait.
-            let policy = if policy.is_logged() { policy } else { options.policy };
+            // One that keeps a log, or writes transactions, needs no repair after a crash; the
+            // others have no need to wait.
+            let takes_hold = policy.wants_transactions() && volume.transaction_blocks() > 0;
+            let policy = if policy.is_logged() || takes_hold { policy } else { options.policy };
             (kind.mount)(&mut volume, &MountOptions { policy, ..options })
         });
         let fs = match mounted {

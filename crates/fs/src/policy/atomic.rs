@@ -20,7 +20,7 @@ use super::{Brings, Group, Policy, PolicyKind, Rule, Settle};
 use crate::core::page::{ENGINE_SECTORS, Mask, Page, mask};
 use crate::core::transactions::whole_blocks;
 use crate::log::Lsn;
-use crate::tx::{BlockNo, Deferred};
+use crate::tx::{BlockNo, Deferred, Field};
 use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::Time;
@@ -77,6 +77,10 @@ struct Counts {
     blocks: u64,
 }
 
+fn sectors_of(field: Field) -> Mask {
+    mask(usize::from(field.at), usize::from(field.length))
+}
+
 /// Blocks of the volume that these sectors lie in.
 fn blocks_of(sectors: Mask) -> u64 {
     u64::from(whole_blocks(sectors).count_ones()) / ENGINE_SECTORS as u64
@@ -126,6 +130,10 @@ impl Atomic {
         *all |= sectors;
     }
 
+    fn no_longer_waits_for(&mut self, field: Field) {
+        self.contents.forget(field.block, sectors_of(field));
+    }
+
     fn forget(&mut self, block: BlockNo, sectors: Mask) {
         let Some(all) = self.open.get_mut(&block) else { return };
         self.size -= blocks_of(*all) - blocks_of(*all & !sectors);
@@ -147,12 +155,15 @@ impl Atomic {
         let mut given_up = Vec::new();
         for rule in rules {
             match *rule {
-                Rule::Free { freed, .. } => given_up.push(freed.what),
+                Rule::Free { freed, content } => {
+                    given_up.push(freed.what);
+                    // Nothing on the disk will lead there: the same transaction gives it up.
+                    content.into_iter().for_each(|field| self.no_longer_waits_for(field));
+                }
                 Rule::Freed(piece) => self.frees.freed(piece, end),
                 Rule::Forget(field) => {
-                    let sectors = mask(usize::from(field.at), usize::from(field.length));
-                    self.forget(field.block, sectors);
-                    self.contents.forget(field.block, sectors);
+                    self.forget(field.block, sectors_of(field));
+                    self.no_longer_waits_for(field);
                 }
                 Rule::Guard { .. }
                 | Rule::AtOnce(_)
@@ -244,7 +255,12 @@ impl Policy for Atomic {
     }
 
     fn take_held_up(&mut self) -> Vec<BlockNo> {
-        if self.is_wanted() { self.contents.take_new(self.end) } else { Vec::new() }
+        if !self.is_wanted() {
+            return Vec::new();
+        }
+        let mut blocks = self.contents.take_new(self.end);
+        blocks.retain(|&block| self.contents.waits_for(block));
+        blocks
     }
 
     fn log_end(&self) -> Lsn {

@@ -7,7 +7,7 @@ use crate::core::page::Shape;
 use crate::core::tx::CoreTx;
 use crate::core::{Core, CoreOptions};
 use crate::seal::Sealer;
-use crate::tx::{Field, PageKind, Tx};
+use crate::tx::{Freed, PageKind, Tx};
 use seekless_engine::client::Below;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
@@ -163,4 +163,21 @@ fn a_transaction_goes_out_before_it_is_full() {
     world.turn(20);
     assert!(!world.core.lacks_log_room());
     assert_eq!(world.stat("transactions"), 1);
+}
+
+/// The end of a file that has moved twice: what lies between is in no transaction.
+#[test]
+fn content_that_the_same_transaction_gives_up_is_not_waited_for() {
+    let mut world = World::new(true);
+    let field = Field::new(9, 0, 4096);
+    world.run(&[3], &[field]);
+    let mut tx = CoreTx::new(&mut world.core, 0);
+    tx.fresh(3, PageKind::Directory, 0, 1024);
+    let freed = Freed { what: Deferred([0, 9, 1, 0]), after: Field::new(3, 0, 8), exact: true };
+    assert!(tx.free_later(freed, Some(field)), "it is free when the transaction is durable");
+    tx.commit(world.now);
+    world.force();
+    world.turn(20);
+    assert_eq!((world.stat("transactions"), world.core.stats().writes), (1, 0));
+    assert_eq!(world.core.policy.take_free(), Some(vec![freed.what]));
 }

@@ -78,6 +78,11 @@ impl Contents {
         self.groups.keys().next().copied()
     }
 
+    /// True if a group waits for sectors of a block that no write carries yet.
+    pub fn waits_for(&self, block: BlockNo) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
     /// Sectors that groups wait for, apart from these of these blocks that no write carries yet.
     pub fn waited_for(&self, apart: impl Iterator<Item = (BlockNo, Mask)>) -> u32 {
         let apart: u32 = apart
