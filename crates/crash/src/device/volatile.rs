@@ -383,7 +383,9 @@ impl DeviceStatus for VolatileRam {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::AtRisk;
     use seekless_engine::io::Part;
+    use seekless_engine::transaction::Transaction;
 
     fn settle(device: &mut VolatileRam) {
         let mut done = Vec::new();
@@ -496,6 +498,29 @@ mod tests {
             let Body::Stamp { key, version } = device.durable().get(at) else { panic!("zeros") };
             assert!(key == at && (version == 3 || version == 9), "block {at}: {key} v{version}");
         }
+    }
+
+    #[test]
+    fn a_transaction_is_there_or_not() {
+        let mut all = Transaction::new();
+        [1, 4, 6].iter().for_each(|&at| all.write(at, &Data::stamp(1, at, 1)));
+        let mut device = device(true, Latency::InOrder(5)).keeping_forced_writes();
+        device.submit(0, Io::write_all(1, &all).with_fua());
+        let risk = AtRisk::of_write(0, device.pending().iter().next().expect("in flight"));
+        assert_eq!(risk.sectors, None, "it never tears");
+        settle(&mut device);
+        let found = |device: &VolatileRam| [1, 4, 5, 6].map(|at| device.durable().get(at));
+        let [first, second, between, third] = found(&device);
+        assert_eq!(between, Body::Zeros);
+        let stamp = |key| Body::Stamp { key, version: 1 };
+        assert_eq!([first, second, third], [1, 4, 6].map(stamp));
+
+        all.write(5, &Data::stamp(1, 5, 2));
+        let before = found(&device);
+        device.faults_mut().fail_write_after(0, false);
+        device.submit(9, Io::write_all(2, &all).with_fua());
+        settle(&mut device);
+        assert_eq!((found(&device), device.pending().len()), (before, 0), "nothing got through");
     }
 
     #[test]
