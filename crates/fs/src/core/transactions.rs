@@ -34,12 +34,18 @@ impl Core {
     /// True if these sectors are in the cache and can be written. Reads what is missing.
     fn can_be_sent(&mut self, block: BlockNo, sectors: Mask, below: &mut Below<'_>) -> bool {
         let slot = self.cache.find(block).expect("what is dirty is in the cache");
-        let buffer = self.cache.get(slot);
-        let (kind, is_whole) = (buffer.kind, sectors & !buffer.valid == 0);
-        if !is_whole && !buffer.reading {
-            self.read_rest(block, kind, below);
+        let buffer = self.cache.get_mut(slot);
+        let is_whole = sectors & !buffer.valid == 0;
+        let can = is_whole && buffer.writing.is_none();
+        if !is_whole && buffer.writing.is_none() {
+            // What is missing and cannot be read fails the file system.
+            buffer.again = true;
+            if !buffer.reading {
+                let kind = buffer.kind;
+                self.read_rest(block, kind, below);
+            }
         }
-        is_whole && self.cache.get(slot).writing.is_none()
+        can
     }
 
     fn send_transaction(&mut self, all: &[(BlockNo, Mask)], below: &mut Below<'_>) {

@@ -12,7 +12,7 @@ use seekless_engine::client::Below;
 use seekless_engine::data::Data;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
-use seekless_engine::io::{Done, Io};
+use seekless_engine::io::{Done, Io, IoError};
 use seekless_engine::node::Node;
 use seekless_engine::units::{BLOCK_BYTES, SECONDS};
 use std::slice::from_mut;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// Blocks of a transaction: room for the longest operation and three blocks.
 const MOST: u64 = MOST_BLOCKS + 3;
 const BLOCKS: u64 = 2 * MOST;
+/// Blocks of metadata that are there.
+const MADE: u64 = MOST;
 const KEY: usize = 5;
 
 struct World {
@@ -33,11 +35,16 @@ struct World {
 
 impl World {
     fn new(group_commit: bool) -> World {
-        let ram = Ram::volatile(Box::new(Cells::new(BLOCKS)));
+        World::with(group_commit, Cells::new(BLOCKS))
+    }
+
+    /// Over what a medium holds behind the blocks that are made.
+    fn with(group_commit: bool, cells: Cells) -> World {
+        let ram = Ram::volatile(Box::new(cells));
         let ram = ram.in_whole_blocks().with_transactions(MOST);
         let mut node = Plain::node(Box::new(ram));
         let mut now = 0;
-        for block in 0..BLOCKS {
+        for block in 0..MADE {
             let mut bytes = vec![0; BLOCK_BYTES];
             for (index, sector) in bytes.chunks_exact_mut(512).enumerate() {
                 let at = block * 8 + index as u64;
@@ -180,4 +187,19 @@ fn content_that_the_same_transaction_gives_up_is_not_waited_for() {
     world.turn(20);
     assert_eq!((world.stat("transactions"), world.core.stats().writes), (1, 0));
     assert_eq!(world.core.policy.take_free(), Some(vec![freed.what]));
+}
+
+/// A volume of whole blocks has to be read before a part of a block can be written.
+#[test]
+fn a_block_that_cannot_be_read_fails_the_file_system() {
+    let mut cells = Cells::new(BLOCKS);
+    cells.lose(MADE);
+    let mut world = World::with(true, cells);
+    world.run(&[3, MADE], &[]);
+    world.force();
+    world.turn(20);
+    assert_eq!(world.core.failed(), Some(IoError::Media { block: MADE }));
+    assert_eq!((world.stat("transactions"), world.node.in_flight()), (0, 0));
+    let answer = world.core.take_settled().expect("the call is answered");
+    assert!(answer.1.is_err(), "{answer:?}");
 }
