@@ -28,8 +28,11 @@ impl Disk {
     /// Repairs what a power cut has left, unless a mount with this policy recovers it.
     pub fn repair_after(&self, policy: &str) {
         match policy {
-            // What has leaked is found while it is mounted.
-            "atomic" => {}
+            // It is mounted at once, and a repair frees what the short mount has not come to.
+            "atomic" => {
+                self.mount(&["--policy", policy]).unmount();
+                self.repair();
+            }
             policy if policy.starts_with("wafs") => self.is_clean(),
             _ => self.repair(),
         }

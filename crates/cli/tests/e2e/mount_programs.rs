@@ -234,7 +234,8 @@ fn fstrim_gives_free_space_back() {
     if !possible() || !installed("fstrim") {
         return;
     }
-    for policy in policies() {
+    // A loge volume gives its own free space back when it is idle.
+    for policy in policies().filter(|&policy| policy != "atomic") {
         let disk = Disk::with_policy(policy, "raw", "64M", &[]);
         let mounted = disk.mount(&["--policy", policy]);
         let taken = || std::fs::metadata(disk.image()).expect("the image").blocks() * 512;
