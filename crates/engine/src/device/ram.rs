@@ -7,6 +7,9 @@ use crate::io::Extent;
 use crate::io::{Done, Io, IoError, Op};
 use crate::units::{BlockNr, Time};
 
+/// Blocks of a transaction, unless a test wants fewer: no cut comes between two blocks in memory.
+const TRANSACTION_BLOCKS: u64 = 509;
+
 /// A device without mechanics over any medium. It holds no volatile cache of its own: what it has
 /// answered is on the medium.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ pub struct Ram {
 impl Ram {
     /// A device over `medium` whose answered writes count as durable.
     pub fn new(medium: Box<dyn Medium>) -> Ram {
-        let transaction_blocks = 0;
+        let transaction_blocks = TRANSACTION_BLOCKS;
         Ram {
             medium,
             volatile: false,

@@ -29,14 +29,14 @@ const LOG_BLOCKS: u64 = 256;
 
 /// A new file system, on a device that takes parts of blocks or not.
 fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool, policy: PolicyKind) -> Node {
-    let log = if policy.is_logged() { LOG_BLOCKS } else { 0 };
+    let log = if policy.is_one_point() { LOG_BLOCKS } else { 0 };
     let ram = Ram::new(Box::new(Cells::new(blocks(kind) + log)));
     let mut node = Plain::node(Box::new(if parts { ram } else { ram.in_whole_blocks() }));
     let options = MkfsOptions {
         block,
         fragment,
         policy,
-        journal: policy.is_logged().then_some(LOG_BLOCKS * 4096),
+        journal: policy.is_one_point().then_some(LOG_BLOCKS * 4096),
         journal_blocks: policy.has_own_log_volume().then_some(LOG_BLOCKS),
         ..MkfsOptions::default()
     };
@@ -60,7 +60,7 @@ fn findings(node: &mut Node) -> Vec<String> {
 fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool, policy: PolicyKind) {
     let most_bytes = most_bytes(kind, sizes);
     // Only guards refuse to exchange names.
-    let exchanges = policy == PolicyKind::Async || policy.is_logged();
+    let exchanges = policy == PolicyKind::Async || policy.is_one_point();
     let limits = Limits { most_bytes, exchanges, ..Limits::default() };
     let shape = Shape {
         block: u64::from(sizes.0),
@@ -105,7 +105,7 @@ fn all(kind: Kind) {
     for (sizes, policy) in SIZES.into_iter().flat_map(|s| PolicyKind::ALL.map(|p| (s, p))) {
         (1..=scripts()).for_each(|seed| run(kind, seed, sizes, true, policy));
         // With a log, names and content in one block must be written apart.
-        if sizes.1 < 4096 && !policy.is_logged() {
+        if sizes.1 < 4096 && !policy.is_one_point() {
             (1..=scripts()).for_each(|seed| run(kind, seed, sizes, false, policy));
         }
     }
