@@ -288,7 +288,8 @@ impl Io {
             places.push(at);
             data.push(piece.cloned().unwrap_or_else(|| Piece::block(Body::Zeros)));
         }
-        Io { places: Some(Arc::new(places.clone())), ..Io::write(tag, places[0], data) }
+        let first = places[0];
+        Io { places: Some(Arc::new(places)), ..Io::write(tag, first, data) }
     }
 
     /// True if the request has no part, or is a write that may have this one.

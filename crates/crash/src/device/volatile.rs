@@ -263,9 +263,10 @@ impl VolatileRam {
         }
         one.write.write_to(&mut self.current)?;
         if self.volatile() {
-            let places: BTreeSet<BlockNr> = one.write.places().collect();
+            let kept = is_forced && answer.is_none();
+            let places = kept.then(|| one.write.places().collect());
             self.pending.complete(one, self.next_number);
-            if is_forced && answer.is_none() {
+            if let Some(places) = places {
                 self.keep_forced(&places)?;
             }
         } else {

@@ -7,11 +7,12 @@
 use seekless_engine::client::Below;
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::{Ram, carry_out};
-use seekless_engine::io::{Done, Io, IoError};
-use seekless_engine::layer::{Cx, Layer, Port, Status};
+use seekless_engine::io::{Done, Io, IoError, Tag};
+use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
 use seekless_engine::node::Node;
 use seekless_engine::rng::Rng;
 use seekless_engine::shared::Shared;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{SECONDS, Time};
 use seekless_formats::ffs::{self, Ffs, check, mkfs};
 use seekless_formats::{MkfsOptions, MountOptions};
@@ -62,11 +63,25 @@ impl Layer for Outside {
     fn status(&self) -> &dyn Status {
         self
     }
+
+    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
+        Some(self)
+    }
+}
+
+impl Transactions for Outside {
+    fn submit(&mut self, tag: Tag, all: Transaction, fua: bool, _cx: &mut Cx<'_>) {
+        self.0.lend().push(Io { fua, ..Io::write_all(tag, &all) });
+    }
 }
 
 impl Status for Outside {
     fn takes_parts(&self) -> bool {
         true
+    }
+
+    fn transaction_blocks(&self) -> u64 {
+        256
     }
 }
 
@@ -275,7 +290,7 @@ fn compare(
 
 fn check_forks(kind: Kind, seed: u64) {
     let (steps, other) = (steps(kind, seed), steps(Kind::Mixed, seed + 100));
-    for policy in PolicyKind::ALL.into_iter().filter(|one| !one.wants_transactions()) {
+    for policy in PolicyKind::ALL {
         for (sizes, cache) in [((8192, 1024), 8 << 20), ((4096, 1024), 128 << 10)] {
             let world = || World::new(policy, sizes, cache);
             let result = compare(world, World::fork, &steps, &other);
@@ -304,7 +319,7 @@ fn an_unmount_among_calls_leaves_nothing_without_a_name() {
     for seed in 0..40 {
         let steps = steps(Kind::Mixed, seed);
         let until = steps.len() / 2 + seed as usize * 10;
-        for policy in PolicyKind::ALL.into_iter().filter(|one| !one.wants_transactions()) {
+        for policy in PolicyKind::ALL {
             let mut world = World::new(policy, (4096, 1024), 128 << 10);
             steps[..until].iter().for_each(|step| world.step(step));
             let calls = steps[until..].iter().filter(|step| matches!(step, Step::Call(_)));

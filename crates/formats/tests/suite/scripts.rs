@@ -29,14 +29,14 @@ const LOG_BLOCKS: u64 = 256;
 
 /// A new file system, on a device that takes parts of blocks or not.
 fn formatted(kind: Kind, (block, fragment): (u32, u32), parts: bool, policy: PolicyKind) -> Node {
-    let log = if policy.is_one_point() { LOG_BLOCKS } else { 0 };
+    let log = if policy.is_logged() { LOG_BLOCKS } else { 0 };
     let ram = Ram::new(Box::new(Cells::new(blocks(kind) + log)));
     let mut node = Plain::node(Box::new(if parts { ram } else { ram.in_whole_blocks() }));
     let options = MkfsOptions {
         block,
         fragment,
         policy,
-        journal: policy.is_one_point().then_some(LOG_BLOCKS * 4096),
+        journal: policy.is_logged().then_some(LOG_BLOCKS * 4096),
         journal_blocks: policy.has_own_log_volume().then_some(LOG_BLOCKS),
         ..MkfsOptions::default()
     };

@@ -24,6 +24,8 @@ pub(in crate::policy) struct Contents {
     blocks: BTreeMap<BlockNo, SmallVec<[Wait; 2]>>,
     /// Sectors that are not settled, by group.
     groups: BTreeMap<Lsn, u32>,
+    /// Their sum.
+    unsettled: u32,
     /// Blocks that no one was told of, by the group that waits.
     new: VecDeque<(Lsn, BlockNo)>,
 }
@@ -36,6 +38,7 @@ impl Contents {
         }
         self.blocks.entry(block).or_default().push(Wait { lsn, left: sectors });
         *self.groups.entry(lsn).or_default() += sectors.count_ones();
+        self.unsettled += sectors.count_ones();
         self.new.push_back((lsn, block));
     }
 
@@ -61,6 +64,7 @@ impl Contents {
     pub fn written(&mut self, lsn: Lsn, sectors: u32) {
         let left = self.groups.get_mut(&lsn).expect("a group that waits");
         *left -= sectors;
+        self.unsettled -= sectors;
         if *left == 0 {
             self.groups.remove(&lsn);
         }
@@ -90,7 +94,7 @@ impl Contents {
             .flat_map(|(waits, sectors)| waits.iter().map(move |wait| wait.left & sectors))
             .map(Mask::count_ones)
             .sum();
-        self.groups.values().sum::<u32>() - apart
+        self.unsettled - apart
     }
 
     /// Blocks that groups in front of `end` have begun to wait for since the last time.

@@ -141,17 +141,28 @@ pub const SOFT: Contract = Contract {
 /// A log: metadata is that of one point in time. Under `ordered` content is on the disk before what
 /// leads to it.
 const fn logged(policy: &'static str, names: Durable, content: &[Damage]) -> Contract {
+    one_point(policy, names, &[], content)
+}
+
+/// Metadata is that of one point in time; `moved` is what may become of the end of a directory that
+/// grows.
+const fn one_point(
+    policy: &'static str,
+    names: Durable,
+    moved: &[Damage],
+    content: &[Damage],
+) -> Contract {
     Contract {
         policy,
         repairs: false,
         one_point: true,
         rows: [
-            row(O::Create, names, &[]),
-            row(O::Mkdir, names, &[]),
-            row(O::Link, names, &[]),
-            row(O::Remove, names, &[]),
-            row(O::Rename, names, &[]),
-            row(O::Replace, names, &[]),
+            row(O::Create, names, moved),
+            row(O::Mkdir, names, moved),
+            row(O::Link, names, moved),
+            row(O::Remove, names, moved),
+            row(O::Rename, names, moved),
+            row(O::Replace, names, moved),
             row(O::Exchange, names, &[]),
             row(O::Write, Synced, content),
             row(O::Truncate, names, content),
@@ -163,32 +174,12 @@ const fn logged(policy: &'static str, names: Durable, content: &[Damage]) -> Con
     }
 }
 
-/// Transactions of the volume: as a log, but what is given up is freed later, and nothing notes it.
-/// Most operations may give up the end of a directory that grows.
-pub const ATOMIC: Contract = Contract {
-    policy: "atomic",
-    repairs: false,
-    one_point: true,
-    rows: [
-        row(O::Create, Synced, &[D::Leak]),
-        row(O::Mkdir, Synced, &[D::Leak]),
-        row(O::Link, Synced, &[D::Leak]),
-        row(O::Remove, Synced, &[D::Leak]),
-        row(O::Rename, Synced, &[D::Leak]),
-        row(O::Replace, Synced, &[D::Leak]),
-        row(O::Exchange, Synced, &[]),
-        row(O::Write, Synced, &[D::Leak, D::Sectors, D::Size]),
-        row(O::Truncate, Synced, &[D::Leak, D::Sectors, D::Size]),
-        row(O::Allocate, Synced, &[D::Leak, D::Sectors, D::Size]),
-        row(O::Attributes, Synced, &[]),
-        barrier(O::Fsync, EVERYTHING),
-        barrier(O::Fdatasync, CONTENT),
-    ],
-};
-
 const ORDERED: &[Damage] = &[D::Sectors, D::Size];
 const WRITEBACK: &[Damage] = &[D::Sectors, D::Size, D::Stale];
 
+/// Transactions of the volume: as a log, but what is given up is freed later, and nothing notes it.
+pub const ATOMIC: Contract =
+    one_point("atomic", Synced, &[D::Leak], &[D::Leak, D::Sectors, D::Size]);
 /// Log at the end of the volume, answers when the log has it.
 pub const WAFS_1SYNC: Contract = logged("wafs-1sync", Acknowledged, ORDERED);
 /// Log at the end of the volume.
