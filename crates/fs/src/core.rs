@@ -303,7 +303,7 @@ impl Core {
 
     /// True if the policy keeps no log, or the log says that it has ended.
     pub fn log_has_ended(&self) -> bool {
-        !self.policy.is_logged() || self.policy.has_ended()
+        !self.policy.takes_groups() || self.policy.has_ended()
     }
 
     /// True if nothing is dirty and nothing is in flight.

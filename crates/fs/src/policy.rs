@@ -303,7 +303,7 @@ pub trait Policy: Debug + Send {
 
     /// True if it takes groups: metadata is durable when its group is, in a log or in a transaction
     /// of the volume, and a block waits for its groups.
-    fn is_logged(&self) -> bool {
+    fn takes_groups(&self) -> bool {
         false
     }
 

@@ -269,8 +269,8 @@ pub trait Tx {
         false
     }
 
-    /// True if the policy keeps a log of what operations change.
-    fn is_logged(&self) -> bool {
+    /// True if the policy takes what operations change, for a log or for transactions of the volume.
+    fn takes_groups(&self) -> bool {
         false
     }
 

@@ -77,13 +77,13 @@ impl Core {
 
     /// True if no operation may run, because the log has no room for its group.
     pub fn lacks_log_room(&self) -> bool {
-        self.policy.is_logged() && self.failed().is_none() && self.policy.lacks_room()
+        self.policy.takes_groups() && self.failed().is_none() && self.policy.lacks_room()
     }
 
     /// True if so much space is given up and not free yet that nothing else may give up more: what
     /// is open must fit into a checkpoint, beside the longest group, in the smallest log.
     pub fn owes_much(&self) -> bool {
-        self.policy.is_logged() && self.failed().is_none() && self.policy.frees() > MOST_OWED
+        self.policy.takes_groups() && self.failed().is_none() && self.policy.frees() > MOST_OWED
     }
 
     /// Makes the log durable up to its present end; [`Core::take_settled`] names the call then.
@@ -132,7 +132,7 @@ impl Core {
 
     /// Sends what the log has to write. True if blocks were queued meanwhile.
     pub(crate) fn push_log(&mut self, below: &mut Below<'_>) -> bool {
-        if !self.policy.is_logged() || self.failed().is_some() {
+        if !self.policy.takes_groups() || self.failed().is_some() {
             return false;
         }
         if !self.logged.asked {

@@ -99,7 +99,7 @@ impl<'c> CoreTx<'c> {
         for block in std::mem::take(&mut core.scratch.early) {
             core.queue_early(block);
         }
-        if core.policy.is_logged() {
+        if core.policy.takes_groups() {
             let settle = core.log_group(self.now, at);
             core.scratch.end(&mut core.cache);
             return settle;
@@ -431,7 +431,7 @@ impl Tx for CoreTx<'_> {
         let Some(slot) = self.core.cache.find(block) else { return };
         self.note(slot);
         self.core.cache.forget(slot, mask(at, length));
-        if self.guards_moves() || self.is_logged() {
+        if self.guards_moves() || self.takes_groups() {
             self.core.scratch.rules.push(Rule::Forget(Field::new(block, at, length)));
         }
     }
@@ -484,30 +484,30 @@ impl Tx for CoreTx<'_> {
         tells
     }
 
-    fn is_logged(&self) -> bool {
-        self.core.policy.is_logged()
+    fn takes_groups(&self) -> bool {
+        self.core.policy.takes_groups()
     }
 
     fn content(&mut self, field: Field, always: bool) {
-        if self.is_logged() {
+        if self.takes_groups() {
             self.core.scratch.rules.push(Rule::Content { field, always });
         }
     }
 
     fn freed(&mut self, what: Deferred) {
-        if self.is_logged() {
+        if self.takes_groups() {
             self.core.scratch.rules.push(Rule::Freed(what));
         }
     }
 
     fn orphaned(&mut self, ino: u32) {
-        if self.is_logged() {
+        if self.takes_groups() {
             self.core.scratch.rules.push(Rule::Orphan(ino));
         }
     }
 
     fn adopted(&mut self, ino: u32) {
-        if self.is_logged() {
+        if self.takes_groups() {
             self.core.scratch.rules.push(Rule::Adopted(ino));
         }
     }

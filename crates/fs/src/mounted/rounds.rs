@@ -33,7 +33,7 @@ impl<P: Personality> Mounted<P> {
         }
         self.core.unpin(&mut pending.pins);
         durable.since = self.core.policy.now();
-        if self.core.policy.is_logged() {
+        if self.core.policy.takes_groups() {
             self.core.force_log(self.core.policy.log_end());
         } else if !self.core.policy.guards() {
             // Some of them go in a later round: what they hold is to be on the disk all the same.
@@ -80,7 +80,7 @@ impl<P: Personality> Mounted<P> {
     ) -> bool {
         let durable = self.parked[key].durable.as_mut();
         if result.is_ok()
-            && self.core.policy.is_logged()
+            && self.core.policy.takes_groups()
             && let Some(durable) = durable
         {
             // Its content is on the disk; then its names and inodes.
@@ -116,7 +116,7 @@ impl<P: Personality> Mounted<P> {
     /// What the next round writes; `None` for everything.
     fn next_blocks(&self, durable: &mut Durable<P::Mark>) -> Option<Vec<BlockNo>> {
         let policy = &self.core.policy;
-        if policy.is_logged() {
+        if policy.takes_groups() {
             durable.logged = Some(policy.log_end());
             let all = durable.blocks.clone().unwrap_or_else(|| self.core.cache.unwritten());
             return Some(all.into_iter().filter(|&block| self.holds_content(block)).collect());
@@ -237,7 +237,7 @@ impl<P: Personality> Mounted<P> {
         }
         if self.core.failed().is_some() {
             self.space_came();
-        } else if self.core.policy.is_logged() {
+        } else if self.core.policy.takes_groups() {
             // What was given up is free when the log says so.
             if self.core.policy.frees() > 0 {
                 self.core.force_log(self.core.policy.log_end());

@@ -103,7 +103,7 @@ impl<P: Personality> Mounted<P> {
                 }
                 quiet
             }
-            Phase::Draining if idle && self.core.policy.is_logged() && self.is_ordering() => {
+            Phase::Draining if idle && self.core.policy.takes_groups() && self.is_ordering() => {
                 self.phase = Phase::Ordering;
                 let to = self.core.policy.log_end();
                 self.core.settle_log(UNMOUNT, to, cx.below);
@@ -139,7 +139,7 @@ impl<P: Personality> Mounted<P> {
             }
             Phase::Written => {
                 self.phase = Phase::Ending;
-                if self.core.policy.is_logged() {
+                if self.core.policy.takes_groups() {
                     self.core.end_log(cx.below);
                 }
                 true

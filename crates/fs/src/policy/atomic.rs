@@ -194,7 +194,7 @@ impl Policy for Atomic {
         Box::new(self.clone())
     }
 
-    fn is_logged(&self) -> bool {
+    fn takes_groups(&self) -> bool {
         true
     }
 

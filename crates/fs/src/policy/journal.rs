@@ -255,7 +255,7 @@ impl Policy for Journal {
         Box::new(self.clone())
     }
 
-    fn is_logged(&self) -> bool {
+    fn takes_groups(&self) -> bool {
         true
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn file(
     data_only: bool,
 ) -> Result<Durable, Stop> {
     vol.number(ino)?;
-    if tx.is_logged() {
+    if tx.takes_groups() {
         // The log brings names and inodes of all.
         let blocks = tx.owned(ino).collect();
         let mark = vol.paths.begin(true, Vec::new(), Vec::new());

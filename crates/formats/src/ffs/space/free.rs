@@ -189,7 +189,7 @@ impl Step<'_> {
     }
 
     fn is_full(&self) -> bool {
-        let most = if self.tx.is_logged() { MOST_LOGGED } else { MOST_FREED };
+        let most = if self.tx.takes_groups() { MOST_LOGGED } else { MOST_FREED };
         self.indirect >= MOST_INDIRECT || self.maps.len() >= MOST_MAPS || self.freed >= most
     }
 

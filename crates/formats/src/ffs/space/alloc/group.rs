@@ -51,7 +51,7 @@ pub fn load(tx: &mut dyn Tx, vol: &mut Volume, group: u32) -> Result<(), Stop> {
         None::<()>
     })?;
     vol.set_group(group, summary);
-    if tx.is_logged() && header.counters != counters_of(&summary) {
+    if tx.takes_groups() && header.counters != counters_of(&summary) {
         // The log has the maps, and counters are stored late.
         vol.is_behind(group);
     }
@@ -73,7 +73,7 @@ fn counters_of(summary: &Group) -> Counters {
 /// # Errors
 /// Those of [`Tx::page`].
 pub fn note_directories(tx: &mut dyn Tx, vol: &Volume, group: u32) -> Result<(), Stop> {
-    if !tx.is_logged() {
+    if !tx.takes_groups() {
         return Ok(());
     }
     let place = vol.geometry.header_of(group);
