@@ -168,6 +168,7 @@ fn serve(args: &Args, images: &[PathBuf], point: &Path, out: &mut dyn Write) -> 
         .and_then(|(kind, policy)| {
             let gives_up = args.trust_completions && volume.is_volatile();
             give_up(gives_up, images, policy)?;
+            refuse_journal(args, images, policy)?;
             let mounted = mount(args, (kind, policy), &mut volume);
             Ok((kind, mounted.map_err(|error| blame(images, &error))?))
         });
@@ -237,6 +238,15 @@ fn give_up(gives_up: bool, images: &[PathBuf], policy: PolicyKind) -> Outcome {
         names(images)
     ));
     Ok(())
+}
+
+/// Refuses a log beside a policy that writes transactions: two devices together have none.
+fn refuse_journal(args: &Args, images: &[PathBuf], policy: PolicyKind) -> Outcome {
+    if args.journal.journal.is_none() || !policy.wants_transactions() {
+        return Ok(());
+    }
+    let cause = format!("{}: --policy {} keeps no log", names(images), policy.name());
+    Err(Failure::usage(cause).hint("leave out --journal"))
 }
 
 /// Mounts the file system, in use from then on until its clean end.

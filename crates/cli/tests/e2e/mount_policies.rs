@@ -77,6 +77,17 @@ fn another_policy_is_refused_after_a_crash_with_the_remedy() {
     }
 }
 
+#[test]
+fn transactions_need_no_log_and_refuse_one() {
+    let disk = Disk::with_policy("wafs-2async", "loge", "16M", &[]);
+    let mut mount = seekless();
+    mount.arg("mount").args([disk.image(), disk.point()]).args(disk.journal());
+    let refused = run(mount.args(["--policy", "atomic"]));
+    assert_eq!(refused.code(), 2, "{}", refused.err);
+    assert!(refused.err.contains("--policy atomic keeps no log"), "{}", refused.err);
+    assert!(refused.err.contains("hint: leave out --journal"), "{}", refused.err);
+}
+
 /// A file under the page cache reports writes before they are durable.
 #[test]
 fn a_mount_without_flushes_says_what_it_gives_up() {
