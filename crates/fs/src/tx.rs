@@ -269,7 +269,7 @@ pub trait Tx {
         false
     }
 
-    /// True if the policy takes what operations change, for a log or for transactions of the volume.
+    /// True if the policy takes what operations change, for a log or for transactions.
     fn takes_groups(&self) -> bool {
         false
     }

@@ -187,12 +187,20 @@ fn policy_of(options: &MountOptions, log: Option<OpenLog>) -> Box<dyn Policy> {
     }
 }
 
-fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {
-    superblock.recovery = match options.policy {
+/// What must run after a crash of a mount with this policy.
+fn recovery_of(policy: PolicyKind) -> Recovery {
+    match policy {
         PolicyKind::Soft | PolicyKind::Atomic => Recovery::None,
         PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
-        _ => Recovery::Log,
-    };
+        PolicyKind::Wafs1Sync
+        | PolicyKind::Wafs1Async
+        | PolicyKind::Wafs2Sync
+        | PolicyKind::Wafs2Async => Recovery::Log,
+    }
+}
+
+fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {
+    superblock.recovery = recovery_of(options.policy);
     if options.policy.is_logged() {
         superblock.incompatible |= LOG_IN_USE;
     }
@@ -207,6 +215,7 @@ fn mark_in_use(superblock: &mut Superblock, options: &MountOptions) {
 fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     let Found { superblock, at, .. } = found;
     let (left_sound, asked) = (superblock.recovery == Recovery::None, policy);
+    let leaves_sound = recovery_of(asked) == Recovery::None;
     let left = match superblock.mounted_with.and_then(PolicyAdvice::kind) {
         // A version that did not note the policy told soft updates apart.
         None => left_sound.then_some(PolicyKind::Soft),
@@ -229,7 +238,7 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
         (0, State::InUse) => match left.filter(|&left| left != asked) {
             Some(left) => Err(FsError::OtherPolicy { left, asked }),
             // Soft updates and transactions leave nothing behind but space that is not in use.
-            None if left_sound => Ok(()),
+            None if left_sound && leaves_sound => Ok(()),
             None => Err(FsError::NotClean),
         },
         (0, State::Error) => Err(FsError::MetDamage),
