@@ -133,7 +133,7 @@ fn task(subject: &str, shares: Shares, seeds: Seeds, part: u64) -> Task {
 
 /// True for the arguments that choose a policy with a log.
 fn has_log(subject: &str) -> bool {
-    subject.contains("--policy wafs")
+    ["--policy wafs", "--policy lffs"].iter().any(|policy| subject.contains(policy))
 }
 
 /// The shares of all subjects, and all sequences of one operation whatever the number of states.

@@ -113,6 +113,7 @@ planted_bugs! {
     RedoStopsEarly: "a recovery leaves out the last group",
     MovedTailLate: "the end of a file that moves need not be written before the log leads there",
     FsyncWithoutLog: "fsync does not write the log",
+    UnnamedCounts: "what no superblock of the log names counts, though recovery ends there",
     TransactionSplit: "an operation is two transactions of the volume",
     CutTailCounted: "an inode counts the sectors of a tail that was cut off",
 }
@@ -273,7 +274,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for file systems that keep a log or write transactions, beside those of all.
-    pub const JOURNAL: [PlantedBug; 9] = [
+    pub const JOURNAL: [PlantedBug; 10] = [
         PlantedBug::GroupSplit,
         PlantedBug::RevokeMissing,
         PlantedBug::RevokeByBlock,
@@ -282,6 +283,7 @@ impl PlantedBug {
         PlantedBug::RedoStopsEarly,
         PlantedBug::MovedTailLate,
         PlantedBug::FsyncWithoutLog,
+        PlantedBug::UnnamedCounts,
         PlantedBug::TransactionSplit,
     ];
 

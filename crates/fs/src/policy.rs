@@ -31,6 +31,9 @@ pub enum PolicyKind {
     Sync,
     /// Metadata is written later, in order: soft updates.
     Soft,
+    /// Metadata goes to a log in a file first, later than the answer. Only what a superblock of the
+    /// log names counts (paper 001, section 5.3; claim J41).
+    LffsFile,
     /// Metadata goes to a log on the same volume first; a call is answered when it is there.
     Wafs1Sync,
     /// Metadata goes to a log on the same volume first, later than the answer.
@@ -45,10 +48,11 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 8] = [
+    pub const ALL: [PolicyKind; 9] = [
         PolicyKind::Async,
         PolicyKind::Sync,
         PolicyKind::Soft,
+        PolicyKind::LffsFile,
         PolicyKind::Wafs1Sync,
         PolicyKind::Wafs1Async,
         PolicyKind::Wafs2Sync,
@@ -58,7 +62,8 @@ impl PolicyKind {
     /// Those that write blocks one by one, in an order or in none.
     pub const UNLOGGED: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
     /// Those that keep a log.
-    pub const LOGGED: [PolicyKind; 4] = [
+    pub const LOGGED: [PolicyKind; 5] = [
+        PolicyKind::LffsFile,
         PolicyKind::Wafs1Sync,
         PolicyKind::Wafs1Async,
         PolicyKind::Wafs2Sync,
@@ -71,6 +76,7 @@ impl PolicyKind {
             PolicyKind::Async => "async",
             PolicyKind::Sync => "sync",
             PolicyKind::Soft => "soft",
+            PolicyKind::LffsFile => "lffs-file",
             PolicyKind::Wafs1Sync => "wafs-1sync",
             PolicyKind::Wafs1Async => "wafs-1async",
             PolicyKind::Wafs2Sync => "wafs-2sync",
@@ -92,6 +98,16 @@ impl PolicyKind {
     /// True if its log lies on a volume of its own.
     pub fn has_own_log_volume(self) -> bool {
         matches!(self, PolicyKind::Wafs2Sync | PolicyKind::Wafs2Async)
+    }
+
+    /// True if its log lies in a file of the file system, and nowhere else.
+    pub fn has_log_in_file(self) -> bool {
+        self == PolicyKind::LffsFile
+    }
+
+    /// True if only what a superblock of its log names counts after a crash.
+    pub fn counts_named_only(self) -> bool {
+        self == PolicyKind::LffsFile
     }
 
     /// True if its operations are transactions of the volume.
@@ -373,8 +389,10 @@ pub trait Policy: Debug + Send {
         Lsn::default()
     }
 
-    /// The superblock that was under way is durable.
-    fn superblock_written(&mut self) {}
+    /// The superblock that was under way is durable. Gives up to where the log is.
+    fn superblock_written(&mut self) -> Lsn {
+        Lsn::default()
+    }
 
     /// Blocks that are to be written in place soon, so that the log has room.
     fn take_homeward(&mut self) -> Vec<BlockNo> {

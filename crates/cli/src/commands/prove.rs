@@ -71,8 +71,8 @@ pub struct Args {
     #[arg(long, value_name = "FS", value_parser = formats())]
     #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "replay"])]
     fs: Option<FsKind>,
-    /// How the file system orders its writes: async, sync, soft, or with a log: wafs-1sync,
-    /// wafs-1async, wafs-2sync, wafs-2async (2: the log on a device of its own).
+    /// How the file system orders its writes: async, sync, soft, or with a log: lffs-file,
+    /// wafs-1sync, wafs-1async, wafs-2sync, wafs-2async (2: the log on a device of its own).
     #[arg(long, value_name = "POLICY", requires = "fs", default_value = "async")]
     #[arg(value_parser = files::policy)]
     policy: PolicyKind,

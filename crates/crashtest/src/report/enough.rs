@@ -14,11 +14,13 @@ use serde::Serialize;
 const OWN: &str = "seekless:ffs:";
 /// The policies, from the one that promises least of names, and what each adds. Under `soft`
 /// content comes before names, and with a log only if its mode of data says so.
-const POLICIES: [(&str, &str); 7] = [
+const POLICIES: [(&str, &str); 9] = [
     ("async", "nothing but what fsync makes durable"),
     ("soft", "the order in which names, inodes and content reach the disk"),
-    ("wafs-1async-writeback", "names, attributes and sizes of one point in time"),
-    ("wafs-1async", "names and sizes of one point in time, and content before them"),
+    ("lffs-file-writeback", "names, attributes and sizes of one point in time"),
+    ("wafs-1async-writeback", "the same, up to the last group of the log"),
+    ("lffs-file", "names and sizes of one point in time, and content before them"),
+    ("wafs-1async", "the same, up to the last group of the log"),
     ("sync", "that names are durable, in order, when a call returns"),
     ("wafs-1sync-writeback", "names of one point in time, durable when a call returns"),
     ("wafs-1sync", "names of one point in time, durable when a call returns, content before them"),

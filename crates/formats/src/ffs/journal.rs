@@ -7,6 +7,7 @@
 
 pub mod abandon;
 pub mod empty;
+pub mod file;
 pub mod held;
 pub mod overlay;
 pub mod patches;

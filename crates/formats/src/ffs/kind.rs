@@ -23,7 +23,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     policies: &PolicyKind::ALL,
     is_on,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
-    advice: |disk| Ok(load(disk)?.superblock.policy.kind().unwrap_or_default()),
+    advice: |disk| Ok(load(disk)?.superblock.policy.kind()),
     journal_at,
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),
     check: |disk| super::check(disk).map(Checked::from),

@@ -181,6 +181,11 @@ impl Core {
             return self.fail(error, Lost::Log);
         }
         let durable = self.policy.log_written(number);
+        self.log_has_come_to(durable);
+    }
+
+    /// Answers the calls, and queues the blocks, that have waited for the log.
+    fn log_has_come_to(&mut self, durable: Lsn) {
         let later = self.logged.calls.split_off(&Lsn(durable.0 + 1));
         let done = std::mem::replace(&mut self.logged.calls, later);
         done.into_values().flatten().for_each(|key| self.barriers.settle(key, Ok(())));
@@ -192,7 +197,10 @@ impl Core {
     /// A superblock of the log is durable, or lost.
     pub(crate) fn log_superblock_written(&mut self, outcome: Result<(), IoError>) {
         match outcome {
-            Ok(()) => self.policy.superblock_written(),
+            Ok(()) => {
+                let durable = self.policy.superblock_written();
+                self.log_has_come_to(durable);
+            }
             Err(error) => self.fail(error, Lost::Log),
         }
     }

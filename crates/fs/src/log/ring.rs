@@ -7,6 +7,9 @@
 //! The caller writes what [`Ring::next_write`] gives, and calls [`Ring::written`] when the write is
 //! durable: after a flush, or at completion where the volume keeps what it has completed. Space is
 //! used again after a superblock with a later start is durable.
+//!
+//! A ring that counts only what a superblock names ([`Ring::count_named_only`]) says that a group is
+//! durable when a superblock behind it is: recovery ends there.
 
 use crate::log::format::{LogShape, LogSuperblock, Lsn, PAYLOAD, SECTOR_HEAD, SectorHead};
 use crate::log::group::GroupBuilder;
@@ -67,15 +70,17 @@ struct Sent {
 pub struct Ring {
     /// The superblock on the disk.
     superblock: LogSuperblock,
-    /// A superblock with a later start that is being written.
-    moving: Option<LogSuperblock>,
+    /// A superblock that is being written.
+    coming: Option<LogSuperblock>,
+    /// Only what the superblock names counts as durable.
+    named_only: bool,
     sealer: Sealer,
     /// Sectors that a write covers at least, and at a multiple of which it begins.
     step: u64,
     /// The first group that was placed last; 0 if none was.
     before: Lsn,
-    /// The first number that is not durable.
-    durable: u64,
+    /// The first number that is not on the disk.
+    on_disk: u64,
     /// Writes from there on, by the number of their first sector.
     sent: BTreeMap<u64, Sent>,
     /// The number of the first closed sector.
@@ -151,11 +156,12 @@ impl Ring {
         let start = if found.clean { at } else { found.start };
         let mut ring = Ring {
             superblock: LogSuperblock { epoch, start, ..*found },
-            moving: None,
+            coming: None,
+            named_only: false,
             sealer: Sealer::new(found.id),
             step: BLOCK_SECTORS,
             before: Lsn::default(),
-            durable: 0,
+            on_disk: 0,
             sent: BTreeMap::new(),
             next: number,
             closed: VecDeque::new(),
@@ -168,7 +174,7 @@ impl Ring {
         }
         ring.force(ring.end());
         let carried: Vec<LogWrite> = std::iter::from_fn(|| ring.next_write(None)).collect();
-        ring.durable = number;
+        ring.on_disk = number;
         for write in &carried {
             ring.written(write.number);
         }
@@ -219,9 +225,19 @@ impl Ring {
         self.superblock.start
     }
 
-    /// Everything in front of it is durable.
+    /// Everything in front of it is on the disk.
+    pub fn on_disk(&self) -> Lsn {
+        Lsn::new(self.on_disk, 0)
+    }
+
+    /// Everything in front of it is there after a crash.
     pub fn durable(&self) -> Lsn {
-        Lsn::new(self.durable, 0)
+        if self.named_only { self.superblock.durable } else { self.on_disk() }
+    }
+
+    /// Counts as durable what a superblock names, and nothing else.
+    pub fn count_named_only(&mut self) {
+        self.named_only = true;
     }
 
     /// Sectors from the start to the open one, of [`LogShape::sectors`].
@@ -352,7 +368,7 @@ impl Ring {
         while let Some(entry) = self.sent.first_entry()
             && entry.get().is_durable
         {
-            self.durable = entry.key() + entry.get().count;
+            self.on_disk = entry.key() + entry.get().count;
             entry.remove();
         }
         self.durable()
@@ -365,21 +381,41 @@ impl Ring {
     /// If `to` is not durable, with debug assertions.
     pub fn release(&mut self, to: Lsn) -> Option<LogSuperblock> {
         debug_assert!(to <= self.durable(), "{to:?} is not durable");
-        if self.moving.is_some() || to <= self.superblock.start {
+        if to <= self.superblock.start {
             return None;
         }
-        let durable = self.durable();
-        let sequence = self.superblock.sequence + 1;
-        let moving = LogSuperblock { sequence, start: to, durable, ..self.superblock };
-        self.moving = Some(moving);
-        Some(moving)
+        self.next_superblock(to)
     }
 
-    /// The superblock that [`Ring::release`] has given is durable: the space is free.
-    pub fn released(&mut self) {
-        if let Some(moved) = self.moving.take() {
-            self.superblock = moved;
+    /// A superblock that names what is on the disk. None if it is named, nothing depends on that,
+    /// or a superblock is being written.
+    pub fn name(&mut self) -> Option<LogSuperblock> {
+        if self.on_disk() <= self.durable() {
+            return None;
         }
+        self.next_superblock(self.superblock.start)
+    }
+
+    fn next_superblock(&mut self, start: Lsn) -> Option<LogSuperblock> {
+        if self.coming.is_some() {
+            return None;
+        }
+        let (sequence, durable) = (self.superblock.sequence + 1, self.on_disk());
+        self.coming = Some(LogSuperblock { sequence, start, durable, ..self.superblock });
+        self.coming
+    }
+
+    /// The superblock of [`Ring::release`] or [`Ring::name`] is durable: the space in front of its
+    /// start is free, and what it names counts.
+    pub fn superblock_written(&mut self) {
+        if let Some(superblock) = self.coming.take() {
+            self.superblock = superblock;
+        }
+    }
+
+    /// True if a superblock of [`Ring::release`] or [`Ring::name`] is being written.
+    pub fn awaits_superblock(&self) -> bool {
+        self.coming.is_some()
     }
 
     /// The volume takes writes of single sectors.
@@ -389,7 +425,7 @@ impl Ring {
 
     /// True if everything is durable, and no superblock is being written.
     pub fn is_quiet(&self) -> bool {
-        self.open.used == 0 && self.durable == self.head() && self.moving.is_none()
+        self.open.used == 0 && self.on_disk == self.head() && self.coming.is_none()
     }
 
     /// The superblock of a clean unmount: everything is durable and in place.
@@ -398,8 +434,8 @@ impl Ring {
     /// If something is not durable, with debug assertions.
     pub fn finish(self) -> LogSuperblock {
         let at = Lsn::new(self.head(), 0);
-        debug_assert!(self.open.used == 0 && self.durable() == at, "it was forced");
-        debug_assert!(self.moving.is_none(), "a superblock is being written");
+        debug_assert!(self.open.used == 0 && self.on_disk() == at, "it was forced");
+        debug_assert!(self.coming.is_none(), "a superblock is being written");
         let sequence = self.superblock.sequence + 1;
         LogSuperblock { sequence, start: at, durable: at, clean: true, ..self.superblock }
     }

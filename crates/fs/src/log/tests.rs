@@ -138,7 +138,7 @@ impl Bench {
     fn released(&mut self) {
         if let Some(superblock) = self.superblock.take() {
             store(&mut self.range, superblock.block() * 8, &superblock.encode());
-            self.ring.released();
+            self.ring.superblock_written();
         }
     }
 

@@ -143,7 +143,10 @@ impl Journal {
     /// If the policy keeps no log.
     pub fn new(kind: PolicyKind, options: JournalOptions, log: OpenLog) -> Journal {
         assert!(kind.is_logged(), "{} keeps no log", kind.name());
-        let OpenLog { ring, at, intents, orphans } = log;
+        let OpenLog { mut ring, at, intents, orphans } = log;
+        if kind.counts_named_only() && !planted(PlantedBug::UnnamedCounts) {
+            ring.count_named_only();
+        }
         let end = ring.end();
         Journal {
             kind,
@@ -230,11 +233,20 @@ impl Journal {
         Some(one)
     }
 
+    /// Forgets the groups that are durable by now. Gives up to where the log is.
+    fn log_is_durable(&mut self) -> Lsn {
+        let durable = self.ring.durable();
+        while self.undurable.front().is_some_and(|one| one.end <= durable) {
+            self.undurable.pop_front();
+        }
+        durable
+    }
+
     /// The next sectors of the log, if they are to go out.
     fn next_sectors(&mut self) -> Option<LogWrite> {
         let hold = self.contents.hold().filter(|_| Edge::LogDataFirst.stands());
         let waits = self.options.group_commit && self.in_flight > 0;
-        if self.wanted > self.ring.durable() && !waits {
+        if self.wanted > self.ring.on_disk() && !waits {
             // Sectors that cannot go out yet take more groups.
             let to = hold.map_or(self.end, |hold| Lsn::new(hold.number(), 0));
             self.ring.force(to);
@@ -372,15 +384,13 @@ impl Policy for Journal {
 
     fn log_written(&mut self, number: u64) -> Lsn {
         self.in_flight -= 1;
-        let durable = self.ring.written(number);
-        while self.undurable.front().is_some_and(|one| one.end <= durable) {
-            self.undurable.pop_front();
-        }
-        durable
+        self.ring.written(number);
+        self.log_is_durable()
     }
 
-    fn superblock_written(&mut self) {
-        self.start_has_moved();
+    fn superblock_written(&mut self) -> Lsn {
+        self.superblock_is_durable();
+        self.log_is_durable()
     }
 
     fn take_homeward(&mut self) -> Vec<BlockNo> {

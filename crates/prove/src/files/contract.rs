@@ -129,13 +129,18 @@ impl Rules {
 }
 
 fn logged(policy: PolicyKind, data: DataMode) -> &'static Contract {
-    let ordered =
-        [&table::WAFS_1SYNC, &table::WAFS_1ASYNC, &table::WAFS_2SYNC, &table::WAFS_2ASYNC];
+    let ordered = [
+        &table::LFFS_FILE,
+        &table::WAFS_1SYNC,
+        &table::WAFS_1ASYNC,
+        &table::WAFS_2SYNC,
+        &table::WAFS_2ASYNC,
+    ];
     let index = PolicyKind::LOGGED.iter().position(|one| *one == policy);
     let index = index.expect("the policy keeps a log");
     match data {
         DataMode::Ordered => ordered[index],
-        DataMode::Writeback => &table::WAFS_WRITEBACK[index],
+        DataMode::Writeback => &table::LOGGED_WRITEBACK[index],
     }
 }
 

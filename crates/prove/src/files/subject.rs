@@ -138,17 +138,27 @@ const SHAPES: [Shape; 5] = [
 
 /// Bytes of the log, where there is one: the smallest.
 const LOG: u64 = 1 << 20;
+/// Bytes for the addresses of a log in a file. A group is a multiple of it.
+const LOG_ADDRESSES: u64 = 256 * KIB;
 
 /// Images as `mkfs` of each format makes them, without and with a log; cases share them.
-static IMAGES: OnceLock<Vec<(Kind, [Images; 3])>> = OnceLock::new();
+static IMAGES: OnceLock<Vec<(Kind, [Images; LOGS])>> = OnceLock::new();
+/// Images of a shape: without a log, with one in each place.
+const LOGS: usize = 4;
 
 /// An image of each shape.
 type Images = [OnceLock<Cells>; SHAPES.len()];
 
 fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
     let make = || {
-        let Shape { bytes, group, block, fragment, bytes_per_inode } = SHAPES[shape];
-        let bytes = bytes + log.map_or(0, |_| LOG);
+        let Shape { bytes, mut group, block, fragment, bytes_per_inode } = SHAPES[shape];
+        let mut bytes = bytes + log.map_or(0, |_| LOG);
+        if log.is_some_and(PolicyKind::has_log_in_file) {
+            // The first group has the log, its addresses and what it would have without them. The
+            // groups behind it are as small as ever.
+            group += LOG + LOG_ADDRESSES;
+            bytes += LOG_ADDRESSES;
+        }
         let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
         let options = MkfsOptions {
             block,
@@ -168,12 +178,17 @@ fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
         (kind.mkfs)(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
         cells
     };
-    let none =
-        || Kind::all().map(|kind| (kind, [const { [const { OnceLock::new() }; SHAPES.len()] }; 3]));
+    let none = || {
+        Kind::all().map(|kind| (kind, [const { [const { OnceLock::new() }; SHAPES.len()] }; LOGS]))
+    };
     let none = || none().collect();
     let mut images = IMAGES.get_or_init(none).iter();
     let (_, of_kind) = images.find(|(one, _)| *one == kind).expect("all formats are there");
-    let which = log.map_or(0, |policy| if policy.has_own_log_volume() { 2 } else { 1 });
+    let which = log.map_or(0, |policy| match policy {
+        PolicyKind::LffsFile => 3,
+        policy if policy.has_own_log_volume() => 2,
+        _ => 1,
+    });
     of_kind[which][shape].get_or_init(make).clone()
 }
 

@@ -20,8 +20,8 @@ use crate::ffs::journal::recover::recover;
 use crate::ffs::offline::superblocks;
 use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{
-    LOG_IN_USE, LogPlace, PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK,
-    State, Superblock,
+    LOG_IN_USE, PolicyAdvice, Recovery, SPARE_COPIES, SUPERBLOCK_AT, SUPERBLOCK_BLOCK, State,
+    Superblock,
 };
 use crate::ffs::reclaim::Reclaim;
 use crate::ffs::space::alloc::{group, inode as inode_alloc};
@@ -192,7 +192,8 @@ fn recovery_of(policy: PolicyKind) -> Recovery {
     match policy {
         PolicyKind::Soft | PolicyKind::Atomic => Recovery::None,
         PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
-        PolicyKind::Wafs1Sync
+        PolicyKind::LffsFile
+        | PolicyKind::Wafs1Sync
         | PolicyKind::Wafs1Async
         | PolicyKind::Wafs2Sync
         | PolicyKind::Wafs2Async => Recovery::Log,
@@ -216,7 +217,7 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     let Found { superblock, at, .. } = found;
     let (left_sound, asked) = (superblock.recovery == Recovery::None, policy);
     let leaves_sound = recovery_of(asked) == Recovery::None;
-    let left = match superblock.mounted_with.and_then(PolicyAdvice::kind) {
+    let left = match superblock.mounted_with.map(PolicyAdvice::kind) {
         // A version that did not note the policy told soft updates apart.
         None => left_sound.then_some(PolicyKind::Soft),
         left => left,
@@ -224,11 +225,7 @@ fn check_writable(found: &Found, policy: PolicyKind) -> Result<(), FsError> {
     if *at != SUPERBLOCK_AT {
         return Err(FsError::LostSuperblock { at: *at });
     }
-    let kind = match asked.has_own_log_volume() {
-        true => LogPlace::ELSEWHERE,
-        false => LogPlace::AT_END,
-    };
-    if asked.is_logged() && superblock.log.kind != kind {
+    if asked.is_logged() && !superblock.log.serves(asked) {
         return Err(FsError::NoLog(asked));
     }
     match (superblock.read_only, superblock.state) {

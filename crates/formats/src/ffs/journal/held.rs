@@ -7,7 +7,7 @@ use super::patches::{Patches, kind};
 use super::place::shape;
 use crate::error::{FsError, is_damage};
 use crate::ffs::offline::superblocks::{Found, load};
-use crate::ffs::ondisk::format::{LOG_IN_USE, LogPlace, SUPERBLOCK_AT, Superblock};
+use crate::ffs::ondisk::format::{LOG_IN_USE, LogPlace, PolicyAdvice, SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::Geometry;
 use bytes::Bytes;
 use seekless_engine::data::Data;
@@ -20,6 +20,7 @@ use seekless_fs::log::scan::{newest, scan_to_damage, superblock as log_superbloc
 use seekless_fs::log::{
     GroupView, LogError, LogSource, LogSuperblock, Lsn, Record, Redo, Ring, Scanned, Space,
 };
+use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::Field;
 use std::ops::Range;
 
@@ -60,7 +61,7 @@ pub struct Held {
 /// the log tells.
 pub fn may_hold_groups(found: &Found) -> bool {
     let Found { superblock, at, .. } = found;
-    superblock.log.is_range() && (superblock.incompatible & LOG_IN_USE != 0 || *at != SUPERBLOCK_AT)
+    superblock.log.exists() && (superblock.incompatible & LOG_IN_USE != 0 || *at != SUPERBLOCK_AT)
 }
 
 /// Reads the log of a file system. `counts` is false if its groups are all in place, whatever the
@@ -193,7 +194,9 @@ impl Held {
         let geometry = superblock.geometry()?;
         let mut groups = 0;
         let mut senseless: Option<Lsn> = None;
-        let sound = scanned.groups().take_while(|group| {
+        let named = named_end(superblock, scanned);
+        let counting = scanned.groups().take_while(|group| group.lsn() < named);
+        let sound = counting.take_while(|group| {
             let is_sound = is_sound(group, &geometry);
             match is_sound {
                 true => groups += 1,
@@ -223,6 +226,16 @@ impl Held {
             damage,
             lost: from.map_or(0, |from| scanned.next.saturating_sub(from) * MOST_GROUPS),
         })
+    }
+}
+
+/// Where the groups end that a superblock names, if only these count. With one superblock at hand
+/// all of them do: the other one may have named more.
+fn named_end(superblock: &Superblock, scanned: &Scanned) -> Lsn {
+    let policy = superblock.mounted_with.map(PolicyAdvice::kind);
+    match policy.is_some_and(PolicyKind::counts_named_only) && !scanned.lacks_copy {
+        true => scanned.superblock.durable,
+        false => Lsn(u64::MAX),
     }
 }
 

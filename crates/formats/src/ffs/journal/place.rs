@@ -1,12 +1,14 @@
 //! Where the log lies, and how long it is.
 //!
 //! The log is a range of the volume behind the file system: at the end of the volume, or on another
-//! device that is joined behind it. `mkfs` plans the file system in front of the log, so that its
+//! device that is joined behind it; or it is a file ([`super::file`]). `mkfs` plans the file system in front of the log, so that its
 //! spare copies lie there, too. Only the two superblocks of the log are written: what else the
 //! range holds has no seal with the id of the log.
 
 use crate::error::FsError;
+use crate::ffs::journal::file;
 use crate::ffs::ondisk::format::{LogPlace, Superblock};
+use crate::ffs::ondisk::geometry::Geometry;
 use crate::options::MkfsOptions;
 use seekless_engine::checksum::mix;
 use seekless_engine::data::Data;
@@ -58,6 +60,10 @@ pub fn divide(volume: u64, options: &MkfsOptions) -> Result<Divided, FsError> {
     let unit = u64::from(options.fragment).max(EACH).next_power_of_two();
     let (kind, first, bytes) = match journal_blocks {
         None if policy.has_own_log_volume() => return Err(lies_elsewhere(policy)),
+        // The file system has its place in it.
+        None if policy.has_log_in_file() => {
+            return Ok(Divided { own: volume, log: LogPlace::default() });
+        }
         None if journal.is_none() && !policy.is_logged() => {
             return Ok(Divided { own: volume, log: LogPlace::default() });
         }
@@ -106,21 +112,47 @@ fn lies_elsewhere(policy: PolicyKind) -> FsError {
 }
 
 fn lies_here(policy: PolicyKind) -> FsError {
+    let place = match policy.has_log_in_file() {
+        true => "in a file of the volume",
+        false => "at the end of the volume",
+    };
     FsError::BadOption(format!(
-        "--policy {} keeps its log at the end of the volume; leave out --journal",
+        "--policy {} keeps its log {place}; leave out --journal",
         policy.name()
     ))
 }
 
+/// The place of the log of a file system that has it in a file; else `log`, as [`divide`] says.
+///
+/// # Errors
+/// A log that is too small, or that no group has room for.
+pub fn in_file(
+    geometry: &Geometry,
+    log: LogPlace,
+    options: &MkfsOptions,
+) -> Result<LogPlace, FsError> {
+    if !options.policy.has_log_in_file() || log.exists() {
+        return Ok(log);
+    }
+    let sizes = (options.journal, default_bytes(geometry.bytes()));
+    file::place(geometry, sizes, log_id(options))
+}
+
 fn log_bytes(wanted: Option<u64>, default: u64, unit: u64) -> Result<u64, FsError> {
     let bytes = wanted.unwrap_or(default) / unit * unit;
+    check_bytes(bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses a log of so many bytes.
+pub(super) fn check_bytes(bytes: u64) -> Result<(), FsError> {
     if bytes < LEAST || bytes / EACH > u64::from(u32::MAX) {
         let most = Size::from_blocks(u64::from(u32::MAX));
         return Err(FsError::BadOption(format!(
             "a log of {bytes} bytes is not possible; use 1M to {most}"
         )));
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// The id of the log. Two file systems with one id, made at different times, have different logs:

@@ -18,6 +18,7 @@ pub(in crate::ffs::offline) mod walk;
 pub(crate) use maps::write_group;
 
 use crate::error::FsError;
+use crate::ffs::journal::file::LogFile;
 use crate::ffs::journal::held::{self, Held, may_hold_groups};
 use crate::ffs::journal::overlay::Overlay;
 use crate::ffs::offline::store::Store;
@@ -37,6 +38,8 @@ pub(crate) struct Examination<'d> {
     store: Store<'d>,
     known: Known,
     found: Collector,
+    /// The file of the log, if the log is one.
+    log: Option<LogFile>,
     /// Whole copies of the superblock, the first one included.
     superblocks: u32,
 }
@@ -77,14 +80,16 @@ fn examine_seen(
     found: &Found,
     held: Option<&Held>,
 ) -> Result<Examined, FsError> {
-    let (superblock, at) = (found.superblock.clone(), found.at);
+    let Found { superblock, at, .. } = found.clone();
     let geometry = superblock.geometry()?;
     let mut known = Known::new(&geometry);
     known.open = held.map(Open::new);
     let metadata: u64 =
         (0..geometry.groups()).map(|group| geometry.metadata_of(group).len() as u64).sum();
     let store = Store::new(disk, geometry, superblock.sealer());
-    let mut run = Examination { store, known, found: Collector::default(), superblocks: 0 };
+    let log = LogFile::of(&superblock)?;
+    let found = Collector::default();
+    let mut run = Examination { store, known, found, log, superblocks: 0 };
     if let Some(Held { damage: Some(damage), lost, .. }) = held {
         run.found.add(Finding::Log { damage: *damage, lost: *lost });
     }

@@ -5,6 +5,7 @@
 //! inodes are written; the rest of the inode tables is initialised when it is used.
 
 use crate::error::FsError;
+use crate::ffs::journal::file::LogFile;
 use crate::ffs::journal::place::{self, Divided};
 use crate::ffs::offline::store::Store;
 use crate::ffs::ondisk::entries;
@@ -87,7 +88,9 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
         }
         other => other,
     })?;
+    let log = place::in_file(&geometry, log, options)?;
     let superblock = superblock_of(*geometry.sizes(), options, log);
+    let log_file = LogFile::of(&superblock)?;
     let mut store = Store::new(disk, geometry.clone(), superblock.sealer());
 
     let first = SUPERBLOCK_AT / u64::from(options.block);
@@ -95,9 +98,13 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     store.erase_spares()?;
     store.flush(Edge::MkfsEmpty)?;
     for group in 0..geometry.groups() {
-        write_maps(&mut store, group, options.now)?;
+        write_maps(&mut store, group, log_file.as_ref(), options.now)?;
     }
     write_root(&mut store, options)?;
+    if let Some(file) = &log_file {
+        file.write_indirect(&mut store)?;
+        file.write_inode(&mut store)?;
+    }
     place::write_new(store.disk(), &superblock, options.journal_unit)?;
     store.flush(Edge::MkfsSpares)?;
     for block in (1..geometry.groups()).filter_map(|group| geometry.superblock_of(group)) {
@@ -107,18 +114,20 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     store.flush(Edge::MkfsFirst)?;
     store.write_superblock(&superblock, first, 0)?;
     store.flush(Edge::MkfsEnd)?;
-    Ok(report(&geometry, superblock, own))
+    let in_file = log_file.map_or(0, |file| file.fragments.len() as u64);
+    Ok(report(&geometry, superblock, (own, in_file)))
 }
 
-/// `own` are the bytes of the volume without those of the log.
-fn report(geometry: &Geometry, superblock: Superblock, own: u64) -> MkfsReport {
+/// `own` are the bytes of the volume without those of a log behind the file system, `in_file` the
+/// fragments of a log in a file.
+fn report(geometry: &Geometry, superblock: Superblock, (own, in_file): (u64, u64)) -> MkfsReport {
     let reserved = if geometry.groups() == 1 { geometry.block_bytes() as u64 } else { 0 };
     let data: u64 = (0..geometry.groups()).map(|g| u64::from(geometry.data_fragments(g))).sum();
     MkfsReport {
         superblock,
         groups: geometry.groups(),
         inodes: geometry.inodes() - FIRST_INODE,
-        data_bytes: data * geometry.fragment_bytes() as u64,
+        data_bytes: (data - in_file) * geometry.fragment_bytes() as u64,
         unused_bytes: (own - geometry.bytes()).saturating_sub(reserved),
     }
 }
@@ -239,14 +248,22 @@ fn superblock_of(sizes: Sizes, options: &MkfsOptions, log: LogPlace) -> Superblo
     }
 }
 
-/// Fragments of a group that are in use in an empty file system.
-fn used_fragments(geometry: &Geometry, group: u32) -> Range<Fragment> {
+/// Fragments of a group that are in use in an empty file system: metadata with the root directory,
+/// and the file of the log.
+fn used_fragments(geometry: &Geometry, group: u32, log: Option<&LogFile>) -> [Range<Fragment>; 2] {
     let metadata = geometry.metadata_of(group);
     let root = u32::from(group == 0);
-    metadata.start..metadata.end + root
+    let file = log.map(|file| file.fragments.clone());
+    let file = file.filter(|file| geometry.group_of_fragment(file.start) == group);
+    [metadata.start..metadata.end + root, file.unwrap_or_default()]
 }
 
-fn write_maps(store: &mut Store<'_>, group: u32, now: Timestamp) -> Result<(), FsError> {
+fn write_maps(
+    store: &mut Store<'_>,
+    group: u32,
+    log: Option<&LogFile>,
+    now: Timestamp,
+) -> Result<(), FsError> {
     let geometry = store.geometry.clone();
     let sizes = *geometry.sizes();
     let mut maps = vec![0; geometry.map_blocks() as usize * geometry.block_bytes()];
@@ -254,10 +271,12 @@ fn write_maps(store: &mut Store<'_>, group: u32, now: Timestamp) -> Result<(), F
         let block = (bit.block - geometry.maps_of(group)) as usize;
         maps[block * geometry.block_bytes() + bit.at] |= bit.mask;
     };
-    let used = used_fragments(&geometry, group);
-    let rotor = used.end - geometry.group_start(group);
-    let free = geometry.group_fragments(group) - used.len() as u32;
-    used.for_each(|fragment| set(geometry.fragment_bit(fragment)));
+    let used = used_fragments(&geometry, group, log);
+    let rotor = used[0].end - geometry.group_start(group);
+    // The file of the log is whole blocks, so what is left of blocks is as without it.
+    let free =
+        geometry.group_fragments(group) - used.iter().map(|one| one.len() as u32).sum::<u32>();
+    used.into_iter().flatten().for_each(|fragment| set(geometry.fragment_bit(fragment)));
     let reserved = if group == 0 { FIRST_INODE } else { 0 };
     (0..reserved).for_each(|ino| set(geometry.inode_bit(ino)));
     // Bits behind the end of a short last group stay clear: they belong to no fragment.

@@ -13,6 +13,7 @@ mod shared;
 
 use crate::error::FsError;
 use crate::ffs::journal::empty as log;
+use crate::ffs::journal::file::LogFile;
 use crate::ffs::offline::check::finding::{Finding, Slot};
 use crate::ffs::offline::check::{Examined, examine, read_inode, write_group};
 use crate::ffs::offline::store::Store;
@@ -179,6 +180,7 @@ impl<'d> Repair<'d> {
             F::WrongType { ino, place, .. } => return self.set_type(ino, place),
             F::Cycle { ino, parent } => return self.remove_name(parent, ino),
             F::WrongParent { ino, right, .. } => self.set_parent(ino, right)?,
+            F::LogFile => self.log_file()?,
             F::Leaked { ino } => self.set_inode(ino, free)?,
             F::Nameless { ino } => return self.reconnect(ino),
             F::WrongLinks { ino, right, .. } => self.set_inode(ino, |inode| inode.links = right)?,
@@ -237,6 +239,13 @@ impl<'d> Repair<'d> {
                 free(inode);
             }
         })
+    }
+
+    /// Writes the inode of the log and its addresses, as the superblock says.
+    fn log_file(&mut self) -> Result<(), FsError> {
+        let Some(file) = LogFile::of(&self.superblock)? else { return Ok(()) };
+        file.write_indirect(&mut self.store)?;
+        file.write_inode(&mut self.store)
     }
 
     fn set_inode(&mut self, ino: u32, change: impl FnOnce(&mut Inode)) -> Result<(), FsError> {

@@ -120,9 +120,9 @@ pub fn places(
     superblock: &Superblock,
 ) -> Result<impl Iterator<Item = BlockNr> + use<>, FsError> {
     let behind = superblock.geometry()?.bytes() / BLOCK_BYTES as u64;
-    // The log, or the volume that it lies on, is not for copies.
-    let log = superblock.log_range()?.map_or(disk.blocks(), |range| range.start);
-    let has_room = behind < disk.blocks().min(log);
+    // A log behind the file system, or the volume that it lies on, is not for copies.
+    let log = superblock.log_range()?.map(|range| range.start).filter(|&start| start >= behind);
+    let has_room = behind < disk.blocks().min(log.unwrap_or(u64::MAX));
     Ok([BOOT_COPY].into_iter().chain(has_room.then_some(behind)))
 }
 

@@ -114,6 +114,7 @@ impl From<PolicyKind> for PolicyAdvice {
             PolicyKind::Async => PolicyAdvice::Async,
             PolicyKind::Sync => PolicyAdvice::Sync,
             PolicyKind::Soft => PolicyAdvice::Soft,
+            PolicyKind::LffsFile => PolicyAdvice::LffsFile,
             PolicyKind::Wafs1Sync => PolicyAdvice::WafsSync1,
             PolicyKind::Wafs1Async => PolicyAdvice::WafsAsync1,
             PolicyKind::Wafs2Sync => PolicyAdvice::WafsSync2,
@@ -137,47 +138,37 @@ impl PolicyAdvice {
         PolicyAdvice::Atomic,
     ];
 
-    /// The policy, if it is built.
-    pub fn kind(self) -> Option<PolicyKind> {
+    /// The policy.
+    pub fn kind(self) -> PolicyKind {
         match self {
-            PolicyAdvice::Async => Some(PolicyKind::Async),
-            PolicyAdvice::Sync => Some(PolicyKind::Sync),
-            PolicyAdvice::Soft => Some(PolicyKind::Soft),
-            PolicyAdvice::WafsSync1 => Some(PolicyKind::Wafs1Sync),
-            PolicyAdvice::WafsAsync1 => Some(PolicyKind::Wafs1Async),
-            PolicyAdvice::WafsSync2 => Some(PolicyKind::Wafs2Sync),
-            PolicyAdvice::WafsAsync2 => Some(PolicyKind::Wafs2Async),
-            PolicyAdvice::Atomic => Some(PolicyKind::Atomic),
-            PolicyAdvice::LffsFile => None,
+            PolicyAdvice::Async => PolicyKind::Async,
+            PolicyAdvice::Sync => PolicyKind::Sync,
+            PolicyAdvice::Soft => PolicyKind::Soft,
+            PolicyAdvice::LffsFile => PolicyKind::LffsFile,
+            PolicyAdvice::WafsSync1 => PolicyKind::Wafs1Sync,
+            PolicyAdvice::WafsAsync1 => PolicyKind::Wafs1Async,
+            PolicyAdvice::WafsSync2 => PolicyKind::Wafs2Sync,
+            PolicyAdvice::WafsAsync2 => PolicyKind::Wafs2Async,
+            PolicyAdvice::Atomic => PolicyKind::Atomic,
         }
     }
 
     /// The name in options and messages.
     pub fn name(self) -> &'static str {
-        match self {
-            PolicyAdvice::Async => "async",
-            PolicyAdvice::Sync => "sync",
-            PolicyAdvice::Soft => "soft",
-            PolicyAdvice::LffsFile => "lffs-file",
-            PolicyAdvice::WafsSync1 => "wafs-1sync",
-            PolicyAdvice::WafsAsync1 => "wafs-1async",
-            PolicyAdvice::WafsSync2 => "wafs-2sync",
-            PolicyAdvice::WafsAsync2 => "wafs-2async",
-            PolicyAdvice::Atomic => "atomic",
-        }
+        self.kind().name()
     }
 }
 
 /// Where the log lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPlace {
-    /// 0 none, [`LogPlace::AT_END`], [`LogPlace::ELSEWHERE`], 3 in inode 3.
+    /// 0 none, [`LogPlace::AT_END`], [`LogPlace::ELSEWHERE`], [`LogPlace::IN_FILE`].
     pub kind: u8,
     /// Id of the log.
     pub id: u128,
-    /// First fragment, of a log behind the file system.
+    /// First fragment.
     pub first: u32,
-    /// Fragments of such a log.
+    /// Fragments.
     pub fragments: u32,
 }
 
@@ -186,10 +177,23 @@ impl LogPlace {
     pub const AT_END: u8 = 1;
     /// The log lies on a volume of its own, which is joined behind that of the file system.
     pub const ELSEWHERE: u8 = 2;
+    /// The log is the file of [`LOG_INODE`], in one piece.
+    pub const IN_FILE: u8 = 3;
 
-    /// True if the log is a range of the volume behind the file system.
-    pub fn is_range(&self) -> bool {
-        matches!(self.kind, LogPlace::AT_END | LogPlace::ELSEWHERE)
+    /// True if a policy that keeps a log can keep it here. A log in a file serves policies with a log
+    /// on the same volume, too: a volume may have no room behind its file system.
+    pub fn serves(&self, policy: PolicyKind) -> bool {
+        match self.kind {
+            LogPlace::AT_END => !policy.has_own_log_volume() && !policy.has_log_in_file(),
+            LogPlace::ELSEWHERE => policy.has_own_log_volume(),
+            LogPlace::IN_FILE => !policy.has_own_log_volume(),
+            _ => false,
+        }
+    }
+
+    /// True if there is a log.
+    pub fn exists(&self) -> bool {
+        self.kind != 0
     }
 }
 
@@ -267,26 +271,36 @@ impl Superblock {
         self.id == other.id && self.sizes == other.sizes && self.log == other.log
     }
 
-    /// The blocks of the volume that the log has; none if the log is no range of the volume.
+    /// The blocks of the volume that the log has; none if there is no log.
     ///
     /// # Errors
     /// [`FsError::Damaged`] if no log can lie there.
     pub fn log_range(&self) -> Result<Option<Range<BlockNr>>, FsError> {
-        if !self.log.is_range() {
+        if !self.log.exists() {
             return Ok(None);
         }
-        let LogPlace { first, fragments, .. } = self.log;
-        let [first, bytes] =
-            [first, fragments].map(|count| u64::from(count) * u64::from(self.sizes.fragment_bytes));
+        let LogPlace { first, fragments, kind, .. } = self.log;
+        let geometry = self.geometry()?;
+        let unit = u64::from(self.sizes.fragment_bytes);
+        let (start, bytes) = (u64::from(first) * unit, u64::from(fragments) * unit);
         let each = BLOCK_BYTES as u64;
-        let is_possible = first.is_multiple_of(each)
+        let lies_right = match kind {
+            LogPlace::IN_FILE => {
+                let per_block = geometry.fragments_per_block();
+                let is_whole =
+                    first.is_multiple_of(per_block) && fragments.is_multiple_of(per_block);
+                is_whole && geometry.is_data(first, fragments)
+            }
+            _ => start >= geometry.bytes(),
+        };
+        let is_possible = lies_right
+            && start.is_multiple_of(each)
             && bytes.is_multiple_of(each)
-            && bytes / each >= u64::from(LEAST_BLOCKS)
-            && first >= self.geometry()?.bytes();
+            && bytes / each >= u64::from(LEAST_BLOCKS);
         if !is_possible {
             return Err(FsError::Damaged("no log can lie where the log should be".to_string()));
         }
-        Ok(Some(first / each..(first + bytes) / each))
+        Ok(Some(start / each..(start + bytes) / each))
     }
 
     /// The sealer of this file system.
@@ -420,7 +434,7 @@ fn fields_of(sector: &[u8], id: u128) -> Option<Superblock> {
         mounted: i64_at(sector, 96),
         written: i64_at(sector, 104),
         log: LogPlace {
-            kind: sector[69],
+            kind: Some(sector[69]).filter(|&kind| kind <= LogPlace::IN_FILE)?,
             id: u128::from_le_bytes(array_at(sector, 112)),
             first: u32_at(sector, 128),
             fragments: u32_at(sector, 132),
@@ -489,13 +503,17 @@ mod tests {
     }
 
     #[test]
-    fn a_log_lies_in_whole_blocks_behind_the_file_system() {
+    fn a_log_lies_in_whole_blocks_behind_the_file_system_or_in_the_data_of_a_group() {
         let range = |kind, first, fragments| {
             let log = LogPlace { kind, id: 9, first, fragments };
             Superblock { log, ..example() }.log_range()
         };
         assert_eq!(range(0, 100, 50), Ok(None));
-        assert_eq!(range(3, 0, 0), Ok(None));
+        assert_eq!(range(3, 4096, 1024), Ok(Some(1024..1280)));
+        for (first, fragments) in [(0, 1024), (4097, 1024), (4096, 1020), (16 * 1024 - 1020, 1024)]
+        {
+            assert!(matches!(range(3, first, fragments), Err(FsError::Damaged(_))));
+        }
         assert_eq!(range(1, 16 * 1024, 1024), Ok(Some(4096..4352)));
         assert_eq!(range(2, 16 * 1024 + 4, 1028), Ok(Some(4097..4354)));
         for (first, fragments) in [(16 * 1024 - 4, 1024), (16 * 1024 + 1, 1024), (1 << 15, 1020)] {

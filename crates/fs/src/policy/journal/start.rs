@@ -66,12 +66,24 @@ impl Journal {
 
     /// The superblock that is to be written now.
     pub(super) fn next_superblock(&mut self, now: Time) -> Option<LogSuperblock> {
-        match self.moving {
+        if self.ring.awaits_superblock() {
+            return None;
+        }
+        let moves = match self.moving {
             Moving::Stands | Moving::Writes(_) if self.ends => self.last_superblock(),
             Moving::Stands | Moving::Writes(_) if self.wants_space() => self.try_to_move(now),
             Moving::Checkpoint { to, end } if end <= self.ring.durable() => self.move_to(to),
             _ => None,
-        }
+        };
+        // A superblock that moves the start names what is on the disk, too.
+        moves.or_else(|| self.naming_superblock())
+    }
+
+    /// A superblock that names what is on the disk, if that is to count.
+    fn naming_superblock(&mut self) -> Option<LogSuperblock> {
+        let is_wanted = self.wanted > self.ring.durable();
+        let ends = matches!(self.moving, Moving::Last | Moving::Ended);
+        if is_wanted && !ends { self.ring.name() } else { None }
     }
 
     fn try_to_move(&mut self, now: Time) -> Option<LogSuperblock> {
@@ -135,15 +147,17 @@ impl Journal {
         std::mem::take(&mut self.hurried)
     }
 
-    /// The superblock is durable.
-    pub(super) fn start_has_moved(&mut self) {
-        self.moving = match self.moving {
-            Moving::Last => Moving::Ended,
-            _ => {
-                self.ring.released();
+    /// The superblock that was under way is durable.
+    pub(super) fn superblock_is_durable(&mut self) {
+        match self.moving {
+            Moving::Last => self.moving = Moving::Ended,
+            Moving::Superblock => {
+                self.ring.superblock_written();
                 self.counts.moves += 1;
-                Moving::Stands
+                self.moving = Moving::Stands;
             }
-        };
+            // It named what is on the disk, and moved nothing.
+            _ => self.ring.superblock_written(),
+        }
     }
 }

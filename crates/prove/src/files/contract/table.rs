@@ -180,6 +180,8 @@ const WRITEBACK: &[Damage] = &[D::Sectors, D::Size, D::Stale];
 /// Transactions of the volume: as a log, but what is given up is freed later, and nothing notes it.
 pub const ATOMIC: Contract =
     one_point("atomic", Synced, &[D::Leak], &[D::Leak, D::Sectors, D::Size]);
+/// Log in a file.
+pub const LFFS_FILE: Contract = logged("lffs-file", Synced, ORDERED);
 /// Log at the end of the volume, answers when the log has it.
 pub const WAFS_1SYNC: Contract = logged("wafs-1sync", Acknowledged, ORDERED);
 /// Log at the end of the volume.
@@ -188,8 +190,9 @@ pub const WAFS_1ASYNC: Contract = logged("wafs-1async", Synced, ORDERED);
 pub const WAFS_2SYNC: Contract = logged("wafs-2sync", Acknowledged, ORDERED);
 /// Log on a volume of its own.
 pub const WAFS_2ASYNC: Contract = logged("wafs-2async", Synced, ORDERED);
-/// The same four with `--data writeback`.
-pub const WAFS_WRITEBACK: [Contract; 4] = [
+/// The same five with `--data writeback`.
+pub const LOGGED_WRITEBACK: [Contract; 5] = [
+    logged("lffs-file-writeback", Synced, WRITEBACK),
     logged("wafs-1sync-writeback", Acknowledged, WRITEBACK),
     logged("wafs-1async-writeback", Synced, WRITEBACK),
     logged("wafs-2sync-writeback", Acknowledged, WRITEBACK),

@@ -70,7 +70,7 @@ fn a_file_system_goes_on_without_a_log_that_is_lost() {
     assert!(check(disk).is_ok_and(|found| found.is_clean() && found.unmounted));
     assert_eq!(abandon(disk), Err(FsError::NoLog(PolicyKind::Wafs2Async)), "only once");
     let advice = load(disk).expect("it is there").superblock.policy.kind();
-    assert_eq!(advice, Some(PolicyKind::Async));
+    assert_eq!(advice, PolicyKind::Async);
     let medium = CutMedium::new(cells);
     assert!(mount(medium.clone(), PolicyKind::Wafs2Async).is_err());
     let mut files = mount(medium, PolicyKind::Async).expect("repaired");

@@ -58,6 +58,8 @@ pub enum Finding {
     Sector { kind: SealKind, place: Place, first: Option<u32> },
     #[error("group {group}: {stored} inodes count as initialised, {right} are")]
     Initialised { group: u32, stored: u32, right: u32 },
+    #[error("the inode of the log, or an address of it, is not what the superblock says")]
+    LogFile,
     #[error("inode {ino}: mode {mode:#o} or size {size} is impossible")]
     BadInode { ino: u32, mode: u16, size: u64 },
     #[error("inode {ino}: {size} bytes are more than a file can have")]
@@ -132,6 +134,7 @@ impl Finding {
             F::Superblock { .. }
             | F::Spare { .. }
             | F::Copy { .. }
+            | F::LogFile
             | F::Initialised { .. }
             | F::Sector { kind: SealKind::Superblock | SealKind::Map, .. }
             | F::BadHeader { .. }

@@ -28,6 +28,9 @@ impl Examination<'_> {
             self.known.add_group(mark);
             self.known.claim(geometry.metadata_of(group));
         }
+        if let Some(file) = &self.log {
+            self.known.claim(file.fragments.clone());
+        }
         for group in 0..geometry.groups() {
             for index in 0..self.known.marks[group as usize] / geometry.inodes_per_block() {
                 let (inodes, damaged) = self.table_block(group, index)?;
@@ -38,14 +41,31 @@ impl Examination<'_> {
                     self.found.add(Finding::Sector { kind, place, first });
                 }
                 for (ino, inode) in inodes {
-                    self.inode(ino, inode)?;
+                    // The superblock says what the file of the log has.
+                    if ino != LOG_INODE || self.log.is_none() {
+                        self.inode(ino, inode)?;
+                    }
                 }
                 if self.found.cut {
                     return Ok(());
                 }
             }
         }
+        self.log_file()?;
         self.other_owners()
+    }
+
+    /// The file of the log is as the superblock says, or becomes so by a repair.
+    fn log_file(&mut self) -> Outcome {
+        let Some(file) = &self.log else { return Ok(()) };
+        if !file.is_written(&mut self.store)? {
+            self.found.add(Finding::LogFile);
+        }
+        if let Some(brief) = self.known.brief_mut(LOG_INODE) {
+            let kind = Some(FileKind::File);
+            *brief = Brief { kind, has_content: true, links: file.inode.links, names: 0 };
+        }
+        Ok(())
     }
 
     /// Initialised inodes of a group, in truth and by its header. If the header has a lower mark
