@@ -14,6 +14,7 @@ mod layout_flags;
 mod log;
 mod mount_options;
 mod nbd;
+mod new_journal;
 mod rebuild;
 mod spec;
 mod sweeping;

@@ -130,13 +130,33 @@ pub enum FsError {
     LogFull,
     /// The file system has no log of the kind that the policy needs.
     #[error(
-        "the file system has no log {}, so --policy {} is refused; `seekless mkfs --policy {}` \
-         makes one",
-        if .0.has_own_log_volume() { "on another volume" } else { "at the end of the volume" },
-        .0.name(),
+        "the file system has no log {}, so --policy {} is refused; `seekless fs switch-policy` gives \
+         it one",
+        match .0 {
+            policy if policy.has_own_log_volume() => "on another volume",
+            policy if policy.has_log_in_file() => "in a file",
+            _ => "on its volume",
+        },
         .0.name()
     )]
     NoLog(PolicyKind),
+    /// A switch of the policy wants a file system in which a check finds nothing.
+    #[error("the check has {findings} findings; run `seekless fsck --repair` first")]
+    NotSound {
+        /// How many.
+        findings: u64,
+    },
+    /// There is no place for a log.
+    #[error(
+        "a log of {needed} bytes needs as much free space in one piece, and the largest piece has \
+         {found}; remove files, or ask for less with --journal-size"
+    )]
+    NoLogRoom {
+        /// Bytes of the log that was asked for, or of the smallest.
+        needed: u64,
+        /// Bytes of the largest log that would fit.
+        found: u64,
+    },
     /// An earlier mount met damage.
     #[error(
         "an earlier mount met damage of the file system; run `seekless fsck --repair` or mount \

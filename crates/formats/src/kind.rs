@@ -1,7 +1,7 @@
 //! What a format declares, once: all that commands, messages and the prover need to know.
 
 use crate::error::FsError;
-use crate::options::{MkfsOptions, MountOptions};
+use crate::options::{MkfsOptions, MountOptions, SwitchOptions};
 use crate::report::{Checked, Extent, Repaired};
 use seekless_engine::disk::Disk;
 use seekless_engine::units::BlockNr;
@@ -77,6 +77,11 @@ pub struct KindDescriptor {
     ///
     /// Errors: no such file system, none with such a log, or errors of the volume.
     pub abandon_journal: fn(&mut dyn Disk) -> Result<bool, FsError>,
+    /// Gives one that is not mounted another policy, with a log if that wants one. Says in a line
+    /// what was done.
+    ///
+    /// Errors: one that was not unmounted or is not sound, no room for a log, errors of the volume.
+    pub switch_policy: fn(&mut dyn Disk, &SwitchOptions) -> Result<String, FsError>,
     /// Repairs all that a check finds.
     ///
     /// Errors: as for the check, and findings that remain.

@@ -15,6 +15,6 @@ pub mod tree;
 
 pub use error::FsError;
 pub use kind::{KindDescriptor, MountedFs};
-pub use options::{MkfsOptions, MountOptions};
+pub use options::{MkfsOptions, MountOptions, SwitchOptions};
 pub use registry::Kind;
 pub use report::{Checked, Extent, Finding, Journal, Nature, Repaired, Severity};

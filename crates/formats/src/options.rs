@@ -61,6 +61,21 @@ impl Default for MkfsOptions {
     }
 }
 
+/// Another policy for a file system that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchOptions {
+    /// The policy to mount with if the user names none.
+    pub policy: PolicyKind,
+    /// Bytes of a log that is made; none for the default.
+    pub journal: Option<u64>,
+    /// Blocks at the end of the volume that are another device, for the log.
+    pub journal_blocks: Option<u64>,
+    /// As [`MkfsOptions::journal_unit`].
+    pub journal_unit: u32,
+    /// The time.
+    pub now: Timestamp,
+}
+
 /// How to mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {

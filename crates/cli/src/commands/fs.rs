@@ -3,6 +3,7 @@
 mod copy;
 mod dump;
 mod map;
+mod switch_policy;
 mod sync;
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -38,6 +39,7 @@ Examples:
   gzip -d < srv.tar.gz | seekless fs tar disk.img /srv --extract
   seekless fs dump disk.img --inode 2
   seekless fs map disk.img /var/db                     # where its bytes lie
+  seekless fs switch-policy disk.img wafs-1async       # with a log from now on
   seekless fs sync /mnt                                # of a mounted file system
 
 All but `sync` are for a file system that is not mounted. Commands that change nothing read one
@@ -64,6 +66,8 @@ enum Tool {
     Dump(dump::Args),
     /// Show where the bytes of a file lie in the volume.
     Map(map::Args),
+    /// Choose how writes of metadata are ordered, and make a log if that needs one.
+    SwitchPolicy(switch_policy::Args),
     /// Make everything in a mounted file system durable, as `sync` does elsewhere.
     Sync(sync::Args),
 }
@@ -185,6 +189,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Tool::Tar(args) => tar(args, out),
         Tool::Dump(args) => dump::run(args, out),
         Tool::Map(args) => map::run(args, out),
+        Tool::SwitchPolicy(args) => switch_policy::run(args, out),
         Tool::Sync(args) => sync::run(args),
     }
 }

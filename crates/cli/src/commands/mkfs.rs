@@ -4,19 +4,16 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{
     JournalArgs, VolumeArgs, blame, blame_device, formats, names, policies, wall_clock,
 };
+use crate::new_journal::{self, is_empty, make_file};
 use seekless_engine::disk::Disk as _;
-use seekless_engine::io::IoError;
 use seekless_engine::size::{Size, parse_bytes};
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_formats::{FsError, Kind as FsKind, MkfsOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_serve::files::Volume;
 use seekless_serve::image::{self, CreateOptions};
-use std::fs::File;
 use std::io::Write;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `seekless mkfs`.
 #[derive(Debug, clap::Args)]
@@ -89,7 +86,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
     let made = make_volume(args)?;
-    let journal = make_journal(args);
+    let journal = new_journal::make(args.journal.journal.as_deref(), args.journal_size);
     let has_journal = matches!(journal, Ok(true));
     let outcome = journal.and_then(|_| make(args, options, made));
     if outcome.is_err() {
@@ -117,8 +114,9 @@ fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Fa
     if let Some(journal) = journal {
         options.journal_blocks = Some(journal.blocks());
         volume = volume.join(journal, own)?;
-        if made.is_ok() && !args.force {
-            made = refuse_journal(args, own, &mut volume);
+        if let Some(path) = args.journal.journal.as_deref().filter(|_| made.is_ok() && !args.force)
+        {
+            made = new_journal::refuse_content((&args.image, path), own, &mut volume);
         }
     }
     let made = made.and_then(|()| {
@@ -179,32 +177,6 @@ fn make_volume(args: &Args) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Makes a file of so many bytes, or none.
-fn make_file(path: &Path, bytes: u64) -> Outcome {
-    let cannot = |error| Failure::failed(format!("cannot create {}: {error}", path.display()));
-    let file = File::create_new(path).map_err(cannot)?;
-    file.set_len(bytes).map_err(|error| {
-        let _ = std::fs::remove_file(path);
-        cannot(error)
-    })
-}
-
-/// Makes the file of a log apart, unless it is there. True if it is new.
-fn make_journal(args: &Args) -> Result<bool, Failure> {
-    let Some(path) = args.journal.journal.as_ref().filter(|path| !path.exists()) else {
-        return Ok(false);
-    };
-    let Some(size) = args.journal_size else {
-        let problem = format!("{} does not exist", path.display());
-        return Err(Failure::usage(problem).hint("--journal-size SIZE makes it"));
-    };
-    make_file(path, size.div_ceil(BLOCK_BYTES as u64).saturating_mul(BLOCK_BYTES as u64))?;
-    Ok(true)
-}
-
-/// Blocks at both ends that must be empty: file systems and partition tables begin or end there.
-const SIGN_BLOCKS: u64 = 32;
-
 /// Refuses to overwrite content.
 fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
     let holds = |what: &str| {
@@ -221,28 +193,4 @@ fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
         true => Ok(()),
         false => holds("data that Seekless did not write"),
     }
-}
-
-/// Refuses to overwrite content of the device of a log, which begins at block `own`.
-fn refuse_journal(args: &Args, own: BlockNr, volume: &mut Volume) -> Outcome {
-    let blocks = volume.blocks();
-    let empty = is_empty(volume, own..blocks);
-    if empty.map_err(|error| blame_device(&args.image, error))? {
-        return Ok(());
-    }
-    let path = args.journal.journal.as_deref().unwrap_or(Path::new("the journal"));
-    let cause = format!("{} holds a log or other data", path.display());
-    Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
-}
-
-/// True if both ends of a range hold nothing.
-fn is_empty(volume: &mut Volume, range: Range<BlockNr>) -> Result<bool, IoError> {
-    let count = SIGN_BLOCKS.min(range.end - range.start);
-    for at in [range.start, range.end - count] {
-        let data = volume.read(at, count as u32)?;
-        if data.to_bytes().iter().any(|&byte| byte != 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

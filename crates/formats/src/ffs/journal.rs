@@ -2,7 +2,7 @@
 //!
 //! [`held`] reads the log. [`recover`] brings the volume up to date, for a mount that writes;
 //! [`empty`] does so for a repair, which goes on by itself; [`abandon`] gives up a log that is
-//! lost. [`overlay`] shows the volume as recovery would leave it, and writes nothing: a mount that
+//! lost; [`switch`] gives the file system another policy, and a log if that wants one. [`overlay`] shows the volume as recovery would leave it, and writes nothing: a mount that
 //! only reads and a check use it.
 
 pub mod abandon;
@@ -13,5 +13,6 @@ pub mod overlay;
 pub mod patches;
 pub mod place;
 pub mod recover;
+pub mod switch;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::calls::personality::Ffs;
 use super::journal::abandon::abandon;
 use super::journal::recover::bring_home;
+use super::journal::switch::switch;
 use super::offline::check::finding::{Finding, Findings};
 use super::offline::repair::RepairReport;
 use super::offline::superblocks::load;
@@ -29,6 +30,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     check: |disk| super::check(disk).map(Checked::from),
     recover: bring_home,
     abandon_journal: abandon,
+    switch_policy: |disk, options| switch(disk, options).map(|switched| switched.to_string()),
     repair: |disk| super::repair(disk).map(Repaired::from),
     extents: super::offline::extents::extents,
 };

@@ -51,7 +51,10 @@ pub fn abandon(disk: &mut dyn Disk) -> Result<bool, FsError> {
 }
 
 /// Where the copies of the superblock are.
-fn copies(disk: &dyn Disk, superblock: &Superblock) -> Result<Vec<BlockNr>, FsError> {
+///
+/// # Errors
+/// [`FsError::Damaged`] if the superblock is impossible.
+pub(super) fn copies(disk: &dyn Disk, superblock: &Superblock) -> Result<Vec<BlockNr>, FsError> {
     let geometry = superblock.geometry()?;
     let engine_blocks = u64::from(geometry.engine_blocks());
     let groups = (1..geometry.groups()).filter_map(|group| geometry.superblock_of(group));

@@ -220,7 +220,6 @@ pub fn place(
     let rooms = (0..geometry.groups()).map(|group| room(geometry, group));
     let most = rooms.map(|(_, bytes)| bytes).max().unwrap_or(0);
     let bytes = wanted.unwrap_or(default.min(most)) / block_bytes * block_bytes;
-    super::place::check_bytes(bytes)?;
     let middle = geometry.groups() / 2;
     let fits = (0..geometry.groups()).filter(|&group| room(geometry, group).1 >= bytes);
     let Some(group) = fits.min_by_key(|group| group.abs_diff(middle)) else {

@@ -22,7 +22,7 @@ use seekless_fs::policy::PolicyKind;
 /// Bytes of one block of a volume.
 const EACH: u64 = BLOCK_BYTES as u64;
 /// Bytes of the smallest log.
-const LEAST: u64 = LEAST_BLOCKS as u64 * EACH;
+pub(super) const LEAST: u64 = LEAST_BLOCKS as u64 * EACH;
 /// Bytes that the log has by default, unless the volume is small.
 const DEFAULT: std::ops::RangeInclusive<u64> = 4 << 20..=128 << 20;
 
@@ -40,7 +40,7 @@ pub struct Divided {
 
 /// Bytes of the log of a volume of so many bytes: 1 %, but 4 to 128 MiB, and no more than an eighth
 /// of a small volume.
-fn default_bytes(volume: u64) -> u64 {
+pub(super) fn default_bytes(volume: u64) -> u64 {
     (volume / 100).clamp(*DEFAULT.start(), *DEFAULT.end()).min((volume / 8).max(LEAST))
 }
 
@@ -62,6 +62,7 @@ pub fn divide(volume: u64, options: &MkfsOptions) -> Result<Divided, FsError> {
         None if policy.has_own_log_volume() => return Err(lies_elsewhere(policy)),
         // The file system has its place in it.
         None if policy.has_log_in_file() => {
+            journal.map_or(Ok(()), check_bytes)?;
             return Ok(Divided { own: volume, log: LogPlace::default() });
         }
         None if journal.is_none() && !policy.is_logged() => {
@@ -135,7 +136,9 @@ pub fn in_file(
         return Ok(log);
     }
     let sizes = (options.journal, default_bytes(geometry.bytes()));
-    file::place(geometry, sizes, log_id(options))
+    let log = file::place(geometry, sizes, log_id(options))?;
+    check_bytes(u64::from(log.fragments) * geometry.fragment_bytes() as u64)?;
+    Ok(log)
 }
 
 fn log_bytes(wanted: Option<u64>, default: u64, unit: u64) -> Result<u64, FsError> {
@@ -145,7 +148,7 @@ fn log_bytes(wanted: Option<u64>, default: u64, unit: u64) -> Result<u64, FsErro
 }
 
 /// Refuses a log of so many bytes.
-pub(super) fn check_bytes(bytes: u64) -> Result<(), FsError> {
+fn check_bytes(bytes: u64) -> Result<(), FsError> {
     if bytes < LEAST || bytes / EACH > u64::from(u32::MAX) {
         let most = Size::from_blocks(u64::from(u32::MAX));
         return Err(FsError::BadOption(format!(
@@ -157,7 +160,7 @@ pub(super) fn check_bytes(bytes: u64) -> Result<(), FsError> {
 
 /// The id of the log. Two file systems with one id, made at different times, have different logs:
 /// what the older one has left in the range does not count.
-fn log_id(options: &MkfsOptions) -> u128 {
+pub(super) fn log_id(options: &MkfsOptions) -> u128 {
     let (low, high) = (options.id as u64, (options.id >> 64) as u64);
     let now = options.now.cast_unsigned();
     let first = mix(low ^ mix(now)) ^ 0x10_6106;

@@ -8,6 +8,7 @@ mod damage;
 mod large;
 mod mounts;
 mod repairs;
+mod switched;
 
 use super::held;
 use super::overlay::Overlay;

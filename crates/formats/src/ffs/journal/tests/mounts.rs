@@ -79,9 +79,6 @@ fn a_file_system_without_a_log_takes_no_policy_that_needs_one() {
     let mut cells = Cells::new(2304);
     mkfs(&mut MediumDisk(&mut cells), &MkfsOptions::default()).expect("it fits");
     let error = refused(&CutMedium::new(cells), PolicyKind::Wafs1Async);
-    assert!(error.to_string().contains("has no log at the end of the volume"), "{error}");
-    assert!(
-        error.to_string().contains("`seekless mkfs --policy wafs-1async` makes one"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("has no log on its volume"), "{error}");
+    assert!(error.to_string().contains("`seekless fs switch-policy` gives it one"), "{error}");
 }
