@@ -509,9 +509,8 @@ mod tests {
             Superblock { log, ..example() }.log_range()
         };
         assert_eq!(range(0, 100, 50), Ok(None));
-        assert_eq!(range(3, 4096, 1024), Ok(Some(1024..1280)));
-        for (first, fragments) in [(0, 1024), (4097, 1024), (4096, 1020), (16 * 1024 - 1020, 1024)]
-        {
+        assert_eq!(range(3, 5120, 1024), Ok(Some(1280..1536)));
+        for (first, fragments) in [(0, 1024), (5121, 1024), (5120, 1020), (8000, 1024)] {
             assert!(matches!(range(3, first, fragments), Err(FsError::Damaged(_))));
         }
         assert_eq!(range(1, 16 * 1024, 1024), Ok(Some(4096..4352)));
