@@ -59,6 +59,8 @@ pub trait Finding: Debug + Display + Send {
 pub struct Journal {
     /// Whole groups: an operation each.
     pub groups: u64,
+    /// Whole groups that do not count: no superblock of the log names them.
+    pub unnamed: u64,
     /// Sectors of metadata that they change.
     pub sectors: u64,
     /// Pieces of space that are still to be freed.
@@ -73,8 +75,11 @@ pub struct Journal {
 
 impl fmt::Display for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Journal { groups, sectors, intents, orphans, damage, lost } = self;
+        let Journal { groups, unnamed, sectors, intents, orphans, damage, lost } = self;
         write!(f, "the log holds {groups} operations on {sectors} sectors")?;
+        if *unnamed > 0 {
+            write!(f, ", and {unnamed} behind its last superblock, which do not count")?;
+        }
         if intents + orphans > 0 {
             write!(f, ", {intents} pieces of space and {orphans} inodes are to be freed")?;
         }

@@ -106,9 +106,10 @@ fn check_volume(args: &Args, volume: &mut Volume) -> Result<Checked, FsError> {
 
 /// What the log holds, as JSON.
 fn journal(journal: &Journal) -> Value {
-    let Journal { groups, sectors, intents, orphans, damage, lost } = journal;
+    let Journal { groups, unnamed, sectors, intents, orphans, damage, lost } = journal;
     json!({
         "groups": groups,
+        "unnamed": unnamed,
         "sectors": sectors,
         "intents": intents,
         "orphans": orphans,

@@ -56,5 +56,6 @@ mod sim_fs;
 mod space;
 mod stacked;
 mod status;
+mod switch_policy;
 mod traces;
 mod tree;

@@ -28,7 +28,7 @@ fn a_mount_recovers_after_a_power_cut() {
     if !possible() {
         return;
     }
-    for policy in ["wafs-1async", "wafs-1sync"] {
+    for policy in ["wafs-1async", "wafs-1sync", "lffs-file"] {
         for layout in ["raw", "vlog", "lfs"] {
             let disk = Disk::with_policy(policy, layout, "64M", &[]);
             let mounted = disk.mount_with_control(&["--faults", "unflushed=lose"]);

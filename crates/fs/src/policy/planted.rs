@@ -15,6 +15,9 @@ const SOFT: [PolicyKind; 1] = [PolicyKind::Soft];
 /// The policy of transactions.
 const ATOMIC: [PolicyKind; 1] = [PolicyKind::Atomic];
 
+/// The policy whose log counts as far as a superblock names it.
+const NAMED: [PolicyKind; 1] = [PolicyKind::LffsFile];
+
 /// The policies in which a bug of [`PlantedBug::FILES`] can show.
 pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
@@ -46,6 +49,7 @@ pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::ReclaimForgetsFrees
         | PlantedBug::ReclaimForgetsNames => &SOFT,
         PlantedBug::TransactionSplit => &ATOMIC,
+        PlantedBug::UnnamedCounts => &NAMED,
         bug if PlantedBug::JOURNAL.contains(&bug) => &PolicyKind::LOGGED,
         _ => &ORDERED,
     }

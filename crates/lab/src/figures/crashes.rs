@@ -30,10 +30,11 @@ const VARIANT: &str = "the script of crashes";
 /// A count of states, and what it counts.
 type Count = (&'static str, fn(&CrashReport) -> u64);
 
-const COUNTS: [Count; 12] = [
+const COUNTS: [Count; 13] = [
     ("writes", |one| one.writes),
     ("states", |one| one.states),
     ("clean", |one| one.clean),
+    ("beyond/superblock", |one| one.unnamed),
     ("only/leaks", |one| one.leaks),
     ("damage/repaired", |one| one.repairable),
     ("damage/with loss", |one| one.fatal),
@@ -195,8 +196,16 @@ fn with_a_log(results: &Results<'_>, judge: &mut Judge<'_>) {
         (lost == 0, format!("{lost} of {states} states lack what was answered"))
     });
     judge.claim("J41/wafs", says).shape(seen, because("wafs-1sync"));
-    let says = "LFFS-file loses what it logged after its last superblock";
-    judge.claim("J41/file", says).untold(paper::NO_FILE);
+    let says = "LFFS-file loses what it logged after its last superblock, and is sound without it";
+    let seen = of("lffs-file").map(|one| {
+        let CrashReport { states, unnamed, clean, unusable, .. } = *one;
+        let found = format!(
+            "{unnamed} of {states} states have whole operations behind the last superblock, \
+             {clean} are clean without them"
+        );
+        (unnamed > 0 && clean == states && unusable == 0, found)
+    });
+    judge.claim("J41/file", says).shape(seen, because("lffs-file"));
 }
 
 /// Whether states of the journals show half of an operation. They include each half write of a log.

@@ -28,10 +28,11 @@ pub(super) const PARTS: Parts = Parts {
     chart,
 };
 
-const SYSTEMS: [System; 7] = [
+const SYSTEMS: [System; 8] = [
     System { name: "FFS", policy: "sync" },
     System { name: "Soft-Updates", policy: "soft" },
     System { name: "FFS-async", policy: "async" },
+    System { name: "LFFS-file", policy: "lffs-file" },
     System { name: "LFFS-wafs-1sync", policy: "wafs-1sync" },
     System { name: "LFFS-wafs-1async", policy: "wafs-1async" },
     System { name: "LFFS-wafs-2sync", policy: "wafs-2sync" },

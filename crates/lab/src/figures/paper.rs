@@ -1,7 +1,8 @@
 //! The platform of paper 001: its host, its file system, and the systems that keep a log.
 //!
-//! The log has 128 MB (J4), a call forces it once (J52), and content goes at any time: the paper
-//! orders metadata only.
+//! The log of WAFS has 128 MB and is written in blocks of 4 KB. That of LFFS-file has 1 % of the file
+//! system and is written in clusters of 64 KB (J4). A call forces it once (J52), and content goes at
+//! any time: the paper orders metadata only.
 
 use crate::files::host::Host;
 use crate::files::run::FilesOptions;
@@ -11,8 +12,8 @@ use seekless_fs::policy::journal::{DataMode, JournalOptions};
 
 /// Bytes of a log.
 const LOG_BYTES: u64 = 128 << 20;
-/// Why claims about a log in a file have no verdict.
-pub(super) const NO_FILE: &str = "LFFS-file is not built";
+/// Bytes of the largest write of a log in a file.
+const CLUSTER_BYTES: u32 = 64 << 10;
 
 /// How a log is written.
 pub(super) fn options() -> JournalOptions {
@@ -23,8 +24,12 @@ pub(super) fn options() -> JournalOptions {
 /// The platform of paper 001 under a policy. Transactions of the volume are not in it: operations
 /// share them.
 pub(super) fn under(policy: PolicyKind, run: FilesOptions) -> FilesOptions {
-    let journal = policy.is_logged().then_some(LOG_BYTES);
-    let mkfs = MkfsOptions { journal, ..mkfs() };
+    let mkfs = match (policy.is_logged(), policy.has_log_in_file()) {
+        (false, _) => mkfs(),
+        (true, false) => MkfsOptions { journal: Some(LOG_BYTES), ..mkfs() },
+        // The default is 1 %.
+        (true, true) => MkfsOptions { journal_unit: CLUSTER_BYTES, ..mkfs() },
+    };
     let options = JournalOptions { group_commit: policy.wants_transactions(), ..options() };
     FilesOptions { policy, mkfs, journal: options, host: host(), ..run }
 }

@@ -70,6 +70,8 @@ pub struct CrashReport {
     pub states: u64,
     /// Before any repair a check finds nothing.
     pub clean: u64,
+    /// The log has operations behind its last superblock, which do not count.
+    pub unnamed: u64,
     /// It finds leaks and counts that are too high, and nothing else.
     pub leaks: u64,
     /// It finds damage that a repair mends without loss.
@@ -230,6 +232,8 @@ fn judge_findings(fs: Kind, cells: &mut Cells, report: &mut CrashReport) {
         Some(Severity::Repairable) => report.repairable += 1,
         Some(Severity::Fatal) => report.fatal += 1,
     }
+    let has_unnamed = findings.journal.as_ref().is_some_and(|journal| journal.unnamed > 0);
+    report.unnamed += u64::from(has_unnamed);
     let mut kinds: Vec<String> = Vec::new();
     for finding in findings.list.iter().filter(|one| one.severity() != Severity::Harmless) {
         let kind = kind(&format!("{finding:?}"));

@@ -117,12 +117,17 @@ pub struct JournalReport {
     pub group_commit: bool,
     /// Bytes of the ring.
     pub log_bytes: u64,
+    /// Bytes of the volume below the file system, with those of a log on a disk of its own.
+    pub volume_bytes: u64,
 }
 
 impl JournalReport {
-    pub(super) fn new(options: JournalOptions, log_bytes: u64) -> JournalReport {
+    pub(super) fn new(
+        options: JournalOptions,
+        (log_bytes, volume_bytes): (u64, u64),
+    ) -> JournalReport {
         let JournalOptions { data, group_commit, .. } = options;
-        JournalReport { data: data.name(), group_commit, log_bytes }
+        JournalReport { data: data.name(), group_commit, log_bytes, volume_bytes }
     }
 }
 

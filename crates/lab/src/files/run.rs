@@ -173,6 +173,7 @@ struct World<'o> {
     /// Taken while it is mounted anew.
     driver: Option<FilesDriver<Box<dyn MountedFs>>>,
     users: Vec<User>,
+    volume_bytes: u64,
     /// The requests to the volume.
     seen: SharedSeen,
 }
@@ -208,6 +209,7 @@ impl<'o> World<'o> {
         };
         let node = if options.one_lock { lock(node) } else { node };
         let node = if options.trust_completions { trust(node) } else { node };
+        let volume_bytes = node.layer.blocks() * BLOCK_BYTES as u64;
         let (node, seen) = watch::watch(node);
         let mount = mount_options(options, &node, 0);
         let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {
@@ -215,7 +217,7 @@ impl<'o> World<'o> {
             (options.file_system.mount)(disk, &mount)
         })?;
         let users = (0..options.amount.users).map(User::new).collect();
-        let mut world = World { options, driver: Some(driver), users, seen };
+        let mut world = World { options, driver: Some(driver), users, volume_bytes, seen };
         world.driver().set_host(&options.host.under(options.policy));
         Ok(world)
     }
@@ -224,11 +226,11 @@ impl<'o> World<'o> {
         self.driver.as_mut().expect("it is mounted between phases")
     }
 
-    /// Bytes of the log, if there is one.
-    fn log_bytes(&mut self) -> Option<u64> {
+    /// Bytes of the log, if there is one, and of the volume.
+    fn log_bytes(&mut self) -> Option<(u64, u64)> {
         let stats = self.driver().fs().stats();
         let sectors = stats.into_iter().find(|(name, _)| *name == "log sectors")?.1;
-        Some(sectors as u64 * SECTOR_BYTES as u64)
+        Some((sectors as u64 * SECTOR_BYTES as u64, self.volume_bytes))
     }
 
     fn unmount(&mut self) -> Result<(Node, Time), FilesRunError> {

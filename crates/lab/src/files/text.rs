@@ -29,7 +29,7 @@ pub(super) fn report(report: &FilesReport, responses: bool) -> String {
         report.fragment_bytes,
         report.cache_bytes >> 20
     );
-    if let Some(JournalReport { data, group_commit, log_bytes }) = &report.journal {
+    if let Some(JournalReport { data, group_commit, log_bytes, .. }) = &report.journal {
         let shared = if *group_commit { "on" } else { "off" };
         let mib = *log_bytes as f64 / f64::from(1 << 20);
         line!(out, "log of {mib:.1} MiB, data {data}, group commit {shared}");

@@ -72,6 +72,7 @@ impl Held {
     pub fn report(&self) -> Journal {
         Journal {
             groups: self.groups,
+            unnamed: self.unnamed,
             sectors: self.patches.count(),
             intents: self.intents.len() as u64,
             orphans: self.orphans.len() as u64,

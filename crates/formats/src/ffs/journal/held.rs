@@ -45,6 +45,8 @@ pub struct Held {
     pub newest: (u64, u32),
     /// Groups that count.
     pub groups: u64,
+    /// Groups behind the last superblock of the log that do not count for that reason.
+    pub unnamed: u64,
     /// What they make of sectors of the file system.
     pub patches: Patches,
     /// Space that is to be freed in the maps.
@@ -170,6 +172,7 @@ impl Held {
             lacks_copy,
             newest,
             groups: 0,
+            unnamed: 0,
             patches,
             intents: Vec::new(),
             orphans: Vec::new(),
@@ -196,6 +199,7 @@ impl Held {
         let mut senseless: Option<Lsn> = None;
         let named = named_end(superblock, scanned);
         let counting = scanned.groups().take_while(|group| group.lsn() < named);
+        let unnamed = scanned.groups().filter(|group| group.lsn() >= named).count() as u64;
         let sound = counting.take_while(|group| {
             let is_sound = is_sound(group, &geometry);
             match is_sound {
@@ -220,6 +224,7 @@ impl Held {
             lacks_copy: scanned.lacks_copy,
             newest: (scanned.next, scanned.epoch),
             groups,
+            unnamed,
             intents: redo.intents().collect(),
             orphans: redo.orphans().collect(),
             patches: Patches::new(superblock, redo)?,

@@ -3,7 +3,7 @@
 use super::phases::{plain, removed, settled};
 use crate::figures::claim::Judge;
 use crate::figures::job::{Results, Told, ratio, spent_both, spent_in};
-use crate::figures::paper::{NO_FILE, label};
+use crate::figures::paper::label;
 use crate::figures::published::{CREATE, DELETE, SIZES_KB, column};
 use seekless_fs::policy::PolicyKind;
 
@@ -14,12 +14,15 @@ fn printed(table: &[[f64; 8]; 13], policy: &str, kb: u64) -> f64 {
     at.map(|(row, column)| table[row][column]).expect("a size and a system of the paper")
 }
 
+/// The systems whose log is written later than a call is answered.
+const LATE: [PolicyKind; 3] =
+    [PolicyKind::LffsFile, PolicyKind::Wafs1Async, PolicyKind::Wafs2Async];
+
 /// The claims.
 pub(super) fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     creates(results, judge);
     deletes(results, judge);
     shapes(results, judge);
-    judge.claim("J50", "LFFS-file is slower for files of more than 64 KB").untold(NO_FILE);
 }
 
 /// J12, J13 and J17: files made, against FFS-async.
@@ -27,7 +30,7 @@ fn creates(results: &Results<'_>, judge: &mut Judge<'_>) {
     for (id, kb, tolerance, policies) in [
         ("J12", 64, 0.10, &PolicyKind::LOGGED[..]),
         ("J13", 2, 0.15, &PolicyKind::LOGGED),
-        ("J17", 32, 0.10, &[PolicyKind::Wafs1Async, PolicyKind::Wafs2Async]),
+        ("J17", 32, 0.10, &LATE),
     ] {
         for policy in policies.iter().map(|policy| policy.name()) {
             let create = |policy| plain(results, policy, "create", kb);
@@ -52,7 +55,7 @@ fn deletes(results: &Results<'_>, judge: &mut Judge<'_>) {
         let because = || spent_in(delete(policy, 64));
         claim.unit("files/s").near(paper, 0.15, rate(policy, 64), because);
     }
-    for policy in ["wafs-1async", "wafs-2async"] {
+    for policy in LATE.map(PolicyKind::name) {
         let says = format!("{policy} removes files of 64 KB, against FFS-async");
         let paper = printed(&DELETE, policy, 64) / printed(&DELETE, "async", 64);
         let measured = ratio(rate(policy, 64), rate("async", 64));
@@ -103,6 +106,17 @@ fn shapes(results: &Results<'_>, judge: &mut Judge<'_>) {
         Ok((small[0] > 2.0 * small[1] && is_equal, [told(8, small), told(256, large)].join(", ")))
     };
     judge.claim("J16", says).shape(seen(), because("wafs-2async", "wafs-2sync", 8));
+    let says = "LFFS-file is slower than FFS-async for files of 64 KB and more: largest ratio";
+    let largest = || -> Told<f64> {
+        let mut largest = 0.0_f64;
+        for kb in SIZES_KB.into_iter().filter(|&kb| kb >= 64) {
+            let [file, base] = two(results, "lffs-file", "async", kb)?;
+            largest = largest.max(file / base);
+        }
+        Ok(largest)
+    };
+    // Over these sizes the paper has .65 to .83.
+    judge.claim("J50", says).between(0.0, 0.9, largest(), because("lffs-file", "async", 64));
     for (id, one, other, least, most) in [
         ("J49/sync", "wafs-2sync", "wafs-1sync", 1.5, 4.0),
         ("J49/async", "wafs-2async", "wafs-1async", 0.9, 1.1),
