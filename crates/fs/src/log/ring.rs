@@ -8,7 +8,9 @@
 //! durable: after a flush, or at completion where the volume keeps what it has completed. Space is
 //! used again after a superblock with a later start is durable.
 
-use crate::log::format::{LogShape, LogSuperblock, Lsn, PAYLOAD, SECTOR_HEAD, SectorHead};
+use crate::log::format::{
+    Kept, LogShape, LogSuperblock, Lsn, NO_FILE_SYSTEM, PAYLOAD, SECTOR_HEAD, SectorHead,
+};
 use crate::log::group::GroupBuilder;
 use crate::seal::Sealer;
 use bytes::Bytes;
@@ -111,8 +113,54 @@ impl Ring {
             durable: Lsn::default(),
             epoch: 1,
             clean: true,
+            kept: None,
         };
         [first, LogSuperblock { sequence: 1, ..first }]
+    }
+
+    /// A new log that keeps its groups: both superblocks are to be written. It belongs to no file
+    /// system.
+    pub fn format_kept(shape: LogShape, id: u128) -> [LogSuperblock; 2] {
+        // Position 0 says that nothing is durable.
+        let begin = shape.unit_sectors();
+        let at = Lsn::new(begin, 0);
+        let kept = Some(Kept { oldest: 1, begin });
+        Ring::format(shape, id, NO_FILE_SYSTEM).map(|one| LogSuperblock {
+            start: at,
+            durable: at,
+            clean: false,
+            kept,
+            ..one
+        })
+    }
+
+    /// Goes on with the epoch of a log that keeps its groups, at the sector `number`: all sectors in
+    /// front of it are whole and durable, and none behind it is. `before` is the last group of the
+    /// epoch, 0 if there is none. Single sectors are not written.
+    ///
+    /// # Panics
+    /// If no block begins there.
+    pub fn resume(found: &LogSuperblock, number: u64, before: Lsn) -> Ring {
+        assert!(number.is_multiple_of(BLOCK_SECTORS), "a block is not written twice");
+        Ring { before, durable: number, ..Ring::at(*found, number, 0) }
+    }
+
+    /// A writer that has written nothing yet.
+    fn at(superblock: LogSuperblock, number: u64, carried: usize) -> Ring {
+        Ring {
+            superblock,
+            moving: None,
+            sealer: Sealer::new(superblock.id),
+            step: BLOCK_SECTORS,
+            before: Lsn::default(),
+            durable: 0,
+            sent: BTreeMap::new(),
+            next: number,
+            closed: VecDeque::new(),
+            open: Closed::default(),
+            forced: number,
+            carried,
+        }
     }
 
     /// Begins an epoch behind `found`, at the sector `number`. Everything that the log held is in
@@ -149,20 +197,8 @@ impl Ring {
         let epoch = newest.1 + 1;
         // Until the superblocks are written, the place from the old start on is not free.
         let start = if found.clean { at } else { found.start };
-        let mut ring = Ring {
-            superblock: LogSuperblock { epoch, start, ..*found },
-            moving: None,
-            sealer: Sealer::new(found.id),
-            step: BLOCK_SECTORS,
-            before: Lsn::default(),
-            durable: 0,
-            sent: BTreeMap::new(),
-            next: number,
-            closed: VecDeque::new(),
-            open: Closed::default(),
-            forced: number,
-            carried: groups.iter().map(GroupBuilder::len).sum(),
-        };
+        let carried = groups.iter().map(GroupBuilder::len).sum();
+        let mut ring = Ring::at(LogSuperblock { epoch, start, ..*found }, number, carried);
         for group in groups {
             ring.append_within(group, 0)?;
         }
@@ -174,7 +210,15 @@ impl Ring {
         }
         ring.step = if parts { 1 } else { BLOCK_SECTORS };
         let (sequence, durable) = (found.sequence + 1, ring.durable());
-        let first = LogSuperblock { sequence, start: at, durable, epoch, clean: false, ..*found };
+        // What a log keeps stays in front of the new epoch.
+        let (start, kept) = match found.kept {
+            Some(Kept { oldest, .. }) if !found.clean => {
+                (found.start, Some(Kept { oldest, begin: number }))
+            }
+            kept => (at, kept.map(|_| Kept { oldest: epoch, begin: number })),
+        };
+        let clean = false;
+        let first = LogSuperblock { sequence, start, durable, epoch, clean, kept, ..*found };
         let second = LogSuperblock { sequence: sequence + 1, ..first };
         ring.superblock = second;
         Ok(Begun { ring, carried, superblocks: [first, second] })
@@ -373,6 +417,35 @@ impl Ring {
         let moving = LogSuperblock { sequence, start: to, durable, ..self.superblock };
         self.moving = Some(moving);
         Some(moving)
+    }
+
+    /// The same for a log that keeps its groups: `oldest` is the epoch of the group at `to`.
+    pub fn release_kept(&mut self, to: Lsn, oldest: u32) -> Option<LogSuperblock> {
+        let kept = self.superblock.kept.map(|kept| Kept { oldest, ..kept });
+        let moving = LogSuperblock { kept, ..self.release(to)? };
+        self.moving = Some(moving);
+        Some(moving)
+    }
+
+    /// A superblock that says up to where the log is durable, and moves nothing.
+    ///
+    /// # Panics
+    /// If a superblock is being written, with debug assertions.
+    pub fn attest(&mut self) -> LogSuperblock {
+        debug_assert!(self.moving.is_none(), "a superblock is being written");
+        let (sequence, durable) = (self.superblock.sequence + 1, self.durable());
+        let moving = LogSuperblock { sequence, durable, ..self.superblock };
+        self.moving = Some(moving);
+        moving
+    }
+
+    /// A copy of the superblock that is being written, for the other block: written when that one
+    /// is durable, and before [`Ring::released`]. Then damage of either loses nothing. None if none
+    /// is being written.
+    pub fn copied(&mut self) -> Option<LogSuperblock> {
+        let moving = self.moving.as_mut()?;
+        moving.sequence += 1;
+        Some(*moving)
     }
 
     /// The superblock that [`Ring::release`] has given is durable: the space is free.
