@@ -57,6 +57,23 @@ pub struct Stat {
     pub most_record: u64,
 }
 
+impl<D> Log<D> {
+    /// The same log by another handle of its volume, or by none.
+    pub fn on<E>(self, disk: E) -> Log<E> {
+        Log { disk, writer: self.writer }
+    }
+
+    /// What the log is like.
+    pub fn stat(&self) -> Stat {
+        self.writer.stat()
+    }
+
+    /// True after an error of the volume: nothing is written any more.
+    pub fn has_failed(&self) -> bool {
+        self.writer.has_failed()
+    }
+}
+
 impl<D: Disk> Log<D> {
     /// Makes an empty log on all of a volume. What the volume held is lost.
     ///
@@ -78,11 +95,6 @@ impl<D: Disk> Log<D> {
     pub fn open(mut disk: D) -> Result<Log<D>, Error> {
         let writer = open::open(&mut disk)?;
         Ok(Log { disk, writer })
-    }
-
-    /// The same log by another handle of its volume.
-    pub fn on<E: Disk>(self, disk: E) -> Log<E> {
-        Log { disk, writer: self.writer }
     }
 
     /// Appends a record, of any length up to [`Stat::most_record`] bytes. It is durable after the
@@ -136,10 +148,5 @@ impl<D: Disk> Log<D> {
     pub fn close(mut self) -> Result<D, Error> {
         self.writer.close(&mut self.disk)?;
         Ok(self.disk)
-    }
-
-    /// What the log is like.
-    pub fn stat(&self) -> Stat {
-        self.writer.stat()
     }
 }

@@ -19,6 +19,29 @@ pub struct LogReader<D> {
     damage: Option<Error>,
 }
 
+impl<D> LogReader<D> {
+    /// The same log by another handle of its volume, or by none.
+    pub fn on<E>(self, disk: E) -> LogReader<E> {
+        let LogReader { view, damage, .. } = self;
+        LogReader { disk, view, damage }
+    }
+
+    /// Why no more records are there, if records that were durable are lost.
+    pub fn damage(&self) -> Option<&Error> {
+        self.damage.as_ref()
+    }
+
+    /// What the log is like. Its records are durable if no writer has it open.
+    pub fn stat(&self) -> Stat {
+        stat(&self.view, self.view.end())
+    }
+
+    /// Gives the volume back.
+    pub fn into_disk(self) -> D {
+        self.disk
+    }
+}
+
 impl<D: Disk> LogReader<D> {
     /// Opens a log as a crash, or a writer that goes on, has left it. Writes nothing.
     ///
@@ -28,17 +51,6 @@ impl<D: Disk> LogReader<D> {
         let (scanned, damage) = open::read(&mut disk)?;
         let view = View::of(&scanned);
         Ok(LogReader { disk, view, damage })
-    }
-
-    /// The same log by another handle of its volume.
-    pub fn on<E: Disk>(self, disk: E) -> LogReader<E> {
-        let LogReader { view, damage, .. } = self;
-        LogReader { disk, view, damage }
-    }
-
-    /// Why no more records are there, if records that were durable are lost.
-    pub fn damage(&self) -> Option<&Error> {
-        self.damage.as_ref()
     }
 
     /// The record at a position.
@@ -52,16 +64,6 @@ impl<D: Disk> LogReader<D> {
     /// The records from a position on; see [`super::Log::records`].
     pub fn records(&mut self, from: Lsn) -> Records<'_> {
         self.view.records(&mut self.disk, from)
-    }
-
-    /// What the log is like. Its records are durable if no writer has it open.
-    pub fn stat(&self) -> Stat {
-        stat(&self.view, self.view.end())
-    }
-
-    /// Gives the volume back.
-    pub fn into_disk(self) -> D {
-        self.disk
     }
 }
 

@@ -53,6 +53,11 @@ impl Writer {
         stat(&self.view, self.end)
     }
 
+    /// True after an error of the volume.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     /// Adds a record.
     pub fn append(&mut self, disk: &mut dyn Disk, record: &[u8]) -> Result<Lsn, Error> {
         self.refuse_failed()?;
