@@ -2,6 +2,7 @@
 
 mod copy;
 mod dump;
+mod log;
 mod map;
 mod sync;
 
@@ -38,6 +39,7 @@ Examples:
   gzip -d < srv.tar.gz | seekless fs tar disk.img /srv --extract
   seekless fs dump disk.img --inode 2
   seekless fs map disk.img /var/db                     # where its bytes lie
+  seekless fs log wal.img append                       # a volume that is a log
   seekless fs sync /mnt                                # of a mounted file system
 
 All but `sync` are for a file system that is not mounted. Commands that change nothing read one
@@ -64,6 +66,8 @@ enum Tool {
     Dump(dump::Args),
     /// Show where the bytes of a file lie in the volume.
     Map(map::Args),
+    /// Append to a volume that is a log, read it and trim it; read the log of a file system.
+    Log(log::Args),
     /// Make everything in a mounted file system durable, as `sync` does elsewhere.
     Sync(sync::Args),
 }
@@ -185,6 +189,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Tool::Tar(args) => tar(args, out),
         Tool::Dump(args) => dump::run(args, out),
         Tool::Map(args) => map::run(args, out),
+        Tool::Log(args) => log::run(args, out),
         Tool::Sync(args) => sync::run(args),
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{
-    JournalArgs, VolumeArgs, blame, blame_device, formats, names, policies, wall_clock,
+    JournalArgs, VolumeArgs, blame, blame_device, ends_are_empty, formats, names, policies,
+    wall_clock,
 };
 use seekless_engine::disk::Disk as _;
-use seekless_engine::io::IoError;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_formats::{FsError, Kind as FsKind, MkfsOptions};
@@ -15,7 +15,6 @@ use seekless_serve::files::Volume;
 use seekless_serve::image::{self, CreateOptions};
 use std::fs::File;
 use std::io::Write;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `seekless mkfs`.
@@ -202,9 +201,6 @@ fn make_journal(args: &Args) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Blocks at both ends that must be empty: file systems and partition tables begin or end there.
-const SIGN_BLOCKS: u64 = 32;
-
 /// Refuses to overwrite content.
 fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
     let holds = |what: &str| {
@@ -217,7 +213,7 @@ fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
         Ok(kind) => return holds(&format!("an {}", kind.title)),
     }
     let blocks = volume.blocks();
-    match is_empty(volume, 0..blocks).map_err(|error| blame_device(&args.image, error))? {
+    match ends_are_empty(volume, 0..blocks).map_err(|error| blame_device(&args.image, error))? {
         true => Ok(()),
         false => holds("data that Seekless did not write"),
     }
@@ -226,23 +222,11 @@ fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
 /// Refuses to overwrite content of the device of a log, which begins at block `own`.
 fn refuse_journal(args: &Args, own: BlockNr, volume: &mut Volume) -> Outcome {
     let blocks = volume.blocks();
-    let empty = is_empty(volume, own..blocks);
+    let empty = ends_are_empty(volume, own..blocks);
     if empty.map_err(|error| blame_device(&args.image, error))? {
         return Ok(());
     }
     let path = args.journal.journal.as_deref().unwrap_or(Path::new("the journal"));
     let cause = format!("{} holds a log or other data", path.display());
     Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
-}
-
-/// True if both ends of a range hold nothing.
-fn is_empty(volume: &mut Volume, range: Range<BlockNr>) -> Result<bool, IoError> {
-    let count = SIGN_BLOCKS.min(range.end - range.start);
-    for at in [range.start, range.end - count] {
-        let data = volume.read(at, count as u32)?;
-        if data.to_bytes().iter().any(|&byte| byte != 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -63,8 +63,8 @@ pub struct LogOracle {
     waits: Option<(Call, u32)>,
     /// So many records are gone.
     trimmed: usize,
-    /// So many are gone if the trim that is under way is carried out.
-    trimming: Option<usize>,
+    /// So many are gone if a trim that is under way, or has failed, is carried out.
+    trimming: Vec<usize>,
     /// So many are durable.
     durable: usize,
     /// So many are durable, and something that was written later says so.
@@ -96,9 +96,9 @@ fn all(records: Records<'_>) -> (Vec<One>, Option<Error>) {
 }
 
 impl LogOracle {
-    /// The record behind a share of those that are there.
-    fn behind(&self, share: u8) -> usize {
-        let live = self.records.len() - self.trimmed;
+    /// The record behind a share of those that are there, up to the one with the number `end`.
+    fn behind(&self, share: u8, end: usize) -> usize {
+        let live = end.saturating_sub(self.trimmed);
         self.trimmed + live * usize::from(share) / 100
     }
 
@@ -108,12 +108,16 @@ impl LogOracle {
             LogRequest::Append(length) => Call::Append(content(operation, length)),
             LogRequest::Sync => Call::Sync,
             LogRequest::Trim(share) => {
-                let index = self.behind(share);
+                let index = self.behind(share, self.records.len());
                 let to = at(index);
-                self.trimming = Some(index);
+                self.trimming.push(index);
                 Call::Trim(to)
             }
-            LogRequest::Read(share) => at(self.behind(share)).map_or(Call::Sync, Call::Read),
+            LogRequest::Read(share) => {
+                let index = self.behind(share, self.durable);
+                let at = at(index).filter(|_| index < self.durable);
+                at.map_or(Call::Sync, Call::Read)
+            }
         }
     }
 
@@ -132,7 +136,7 @@ impl LogOracle {
             _ => None,
         };
         let known = || self.records.iter().map(|(one, _)| *one).chain(waits);
-        let starts = [Some(self.trimmed), self.trimming].into_iter().flatten();
+        let starts = self.trimming.iter().copied().chain([self.trimmed]);
         let follows = |start: &usize| {
             let mut known = known().skip(*start);
             found.iter().all(|one| known.next().is_some_and(|known| known.is(one)))
@@ -203,9 +207,10 @@ impl Oracle for LogOracle {
             (Ok(_), Call::Trim(_)) => {
                 self.durable = self.records.len();
                 self.attested = self.durable;
-                self.trimmed = self.trimming.take().unwrap_or(self.trimmed);
+                self.trimmed = self.trimming.pop().unwrap_or(self.trimmed);
+                self.trimming.clear();
             }
-            // It may be carried out or not, from now on: a later one is the only one that tells.
+            // It may be carried out or not.
             (Err(_), Call::Trim(_)) => {}
             (Err(Error::Full | Error::TooLong { .. }), _) => {}
             // The record may be there.

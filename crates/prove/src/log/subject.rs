@@ -62,7 +62,7 @@ impl Subject for LogSubject {
     type Mounted = MountedLog;
     type Oracle = LogOracle;
     type Looks = ();
-    const NOUN: &'static str = "log";
+    const NOUN: &'static str = "service";
     const WORKLOADS: u64 = workload::PROFILES.len() as u64;
 
     fn name(self) -> String {
