@@ -8,6 +8,7 @@ use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::units::SECTOR_BYTES;
 
+mod cached;
 mod damage;
 
 type Memory<'m> = MediumDisk<'m>;

@@ -153,7 +153,7 @@ impl Kept {
         let LogSuperblock { start, durable, epoch, clean, .. } = *superblock;
         let is_behind = start.number() < self.begin;
         let is_ordered = (self.oldest < epoch) == is_behind && self.oldest <= epoch;
-        !clean && is_ordered && Lsn::new(self.begin, 0) <= durable
+        !clean && is_ordered && self.begin <= durable.number()
     }
 }
 
@@ -339,6 +339,7 @@ mod tests {
         assert!(refuses(|one| one.kept = Some(Kept { oldest: 1, begin: 3 })), "begins in front");
         assert!(refuses(|one| one.kept = Some(Kept { oldest: 3, begin: 3 })), "a later epoch");
         assert!(refuses(|one| one.kept = Some(Kept { oldest: 1, begin: 9 })), "not durable");
+        assert!(refuses(|one| one.kept = Some(Kept { oldest: 1, begin: u64::MAX })));
     }
 
     #[test]
