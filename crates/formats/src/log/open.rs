@@ -15,9 +15,12 @@ use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BLOCK_SECTORS;
-use seekless_fs::log::format::NO_FILE_SYSTEM;
+use seekless_fs::log::format::{MOST_NUMBER, MOST_SEQUENCE, NO_FILE_SYSTEM};
 use seekless_fs::log::scan::{EpochSpan, scan_to_damage, superblock};
 use seekless_fs::log::{Begun, GroupBuilder, LogError, LogSuperblock, Lsn, Record, Ring, Scanned};
+
+/// Epochs and superblocks that an opened log may still give out, at least.
+const MARGIN: u32 = 1 << 16;
 
 /// Reads a log up to damage, if there is some.
 ///
@@ -53,6 +56,9 @@ pub fn open(disk: &mut dyn Disk) -> Result<Writer, Error> {
     if let Some(damage) = damage {
         return Err(damage);
     }
+    if is_exhausted(&scanned) {
+        return Err(Error::NoSpaceToBegin);
+    }
     let view = View::of(&scanned);
     let last = *scanned.epochs.last().expect("an undamaged log has an epoch");
     if goes_on(&scanned, last) {
@@ -66,6 +72,14 @@ pub fn open(disk: &mut dyn Disk) -> Result<Writer, Error> {
         return Ok(writer);
     }
     begin(disk, &scanned, view, last)
+}
+
+/// True if numbers are near their end, which no use of a log comes to.
+fn is_exhausted(scanned: &Scanned) -> bool {
+    let LogSuperblock { shape, sequence, .. } = scanned.superblock;
+    scanned.epoch > u32::MAX - MARGIN
+        || scanned.next + 2 * shape.sectors() > MOST_NUMBER
+        || sequence > MOST_SEQUENCE - u64::from(MARGIN)
 }
 
 /// True if nothing lies behind the end of the newest epoch.
