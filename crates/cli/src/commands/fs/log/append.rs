@@ -1,7 +1,7 @@
 //! `seekless fs log append`: records from standard input.
 //!
-//! A sync covers all records that the input had ready, up to [`BATCH`] bytes: a slow writer has each
-//! line durable at once, and a fast one pays for few syncs.
+//! A sync covers all records that the input had ready, up to [`BATCH`] bytes: a slow writer has
+//! each line durable at once, and a fast one pays for few syncs.
 
 use super::super::ImageArgs;
 use super::{cannot, with_log};
