@@ -68,7 +68,7 @@ impl<D> Log<D> {
         self.writer.stat()
     }
 
-    /// True after an error of the volume: nothing is written any more.
+    /// True after an error of the volume: it writes nothing from then on.
     pub fn has_failed(&self) -> bool {
         self.writer.has_failed()
     }
