@@ -89,7 +89,7 @@ fn bad_input_is_refused_with_a_cause_and_a_remedy() {
     refused(&long, 1, "record 1 of the input has more than 262096 bytes\nhint:");
     let lines = "many words to fill it\n".repeat(60_000);
     let full = fed(&mut log(&image, &["append", "--quiet"]), lines.as_bytes());
-    refused(&full, 1, "the log is full: trim it first at record");
+    refused(&full, 1, "the log is full at record");
     assert!(full.err.contains("trim LSN` frees space"), "{}", full.err);
     refused(&run(&mut log(&image, &["trim", "7777777"])), 1, "no durable record of the log begins");
     refused(&run(&mut log(&image, &["trim", "here"])), 2, "a position is a number");

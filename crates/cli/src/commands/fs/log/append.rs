@@ -6,6 +6,7 @@
 use super::super::ImageArgs;
 use super::{cannot, with_log};
 use crate::failure::{Failure, Outcome};
+use crate::filesystem::names;
 use seekless_formats::log::{Error, Log, Lsn};
 use seekless_serve::files::Volume;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
@@ -106,12 +107,14 @@ impl Appended<'_> {
         match error {
             Error::TooLong { .. } => {
                 let most = self.log.stat().most_record;
+                let (image, count) = (names(self.images), self.count);
                 let cause =
-                    format!("record {} of the input has more than {most} bytes", self.count);
+                    format!("{image}: record {count} of the input has more than {most} bytes");
                 Failure { cause, ..failure }
             }
             Error::Full => {
-                let cause = format!("{} at record {} of the input", failure.cause, self.count);
+                let (image, count) = (names(self.images), self.count);
+                let cause = format!("{image}: the log is full at record {count} of the input");
                 Failure { cause, ..failure }
             }
             _ => failure,
