@@ -67,23 +67,19 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
-/// What the log of a file system holds in its newest epoch, up to damage if there is some, and the
-/// first block of the log; none if the file system keeps no log.
+/// What the log of a file system holds in its newest epoch, up to damage if there is some; none if
+/// the file system keeps no log.
 ///
 /// # Errors
 /// No file system, no log where it should be, and errors of the volume.
-pub fn of_file_system(
-    disk: &mut dyn Disk,
-) -> Result<Option<(Scanned, Option<LogError>, u64)>, FsError> {
+pub fn of_file_system(disk: &mut dyn Disk) -> Result<Option<(Scanned, Option<LogError>)>, FsError> {
     let found = ffs::load(disk)?.superblock;
     let Some(range) = found.log_range()? else { return Ok(None) };
-    let first = range.start;
     let blocks = u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
     let mut window = Window::new(disk, range, AHEAD);
     let scanned = scan_to_damage(&mut window, blocks, found.id);
     if let Some(error) = window.failed() {
         return Err(error.into());
     }
-    let (scanned, damage) = scanned.map_err(FsError::LogDamaged)?;
-    Ok(Some((scanned, damage, first)))
+    Ok(Some(scanned.map_err(FsError::LogDamaged)?))
 }

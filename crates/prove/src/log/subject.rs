@@ -116,7 +116,7 @@ impl Subject for LogSubject {
             },
         };
         let open = match writer {
-            Some(log) => Open::Writer(log),
+            Some(log) => Open::Writer(Box::new(log)),
             None => {
                 let reader = LogReader::open(&mut disk).map_err(|error| error.to_string())?;
                 Open::Reader(reader.on(()))

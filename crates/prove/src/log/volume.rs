@@ -42,7 +42,7 @@ pub struct Reply {
 #[derive(Debug)]
 pub enum Open<D> {
     /// It can be written.
-    Writer(Log<D>),
+    Writer(Box<Log<D>>),
     /// It is damaged, or only to be read.
     Reader(LogReader<D>),
     /// It was closed.
@@ -53,7 +53,7 @@ impl<D> Open<D> {
     /// The same on another device.
     pub fn on<E>(self, disk: E) -> Open<E> {
         match self {
-            Open::Writer(log) => Open::Writer(log.on(disk)),
+            Open::Writer(log) => Open::Writer(Box::new((*log).on(disk))),
             Open::Reader(reader) => Open::Reader(reader.on(disk)),
             Open::Closed => Open::Closed,
         }
@@ -102,7 +102,7 @@ impl LogVolume {
 
     fn close(&mut self) {
         if let Open::Writer(log) = std::mem::replace(&mut self.open, Open::Closed) {
-            self.failed |= log.close().is_err();
+            self.failed |= (*log).close().is_err();
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 fn scan(images: &[PathBuf], volume: &mut Volume) -> Result<(Scanned, Option<LogError>), Failure> {
     let found = of_file_system(volume).map_err(|error| blame(images, &error))?;
-    found.map(|(scanned, damage, _)| (scanned, damage)).ok_or_else(|| no_journal(images))
+    found.ok_or_else(|| no_journal(images))
 }
 
 /// Prints groups from a position on, which moves behind them. Gives damage behind them.
