@@ -145,12 +145,14 @@ fn the_page_lists_the_rules() {
     assert!(missing.is_empty(), "the table of the page lacks these lines:\n{missing:#?}");
 }
 
-/// True if a judge looks at block volumes, and if it looks at file systems.
+/// True if a judge looks at block volumes, and if it looks at file systems. The judge of records
+/// looks at neither.
 fn looks_at(judge: Judge) -> (bool, bool) {
     match judge {
         Judge::History | Judge::BlockClient => (true, false),
         Judge::Image | Judge::Check | Judge::Tree | Judge::FileClient => (false, true),
         Judge::State | Judge::Run | Judge::Subject => (true, true),
+        Judge::Records => (false, false),
     }
 }
 
