@@ -116,7 +116,8 @@ impl LogShape {
     }
 }
 
-/// What the superblock of a log says whose groups outlive their epoch: nothing brings them in place.
+/// What the superblock of a log says whose groups outlive their epoch: nothing brings them in
+/// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The epoch of the sector at the start.

@@ -134,9 +134,9 @@ impl Ring {
         })
     }
 
-    /// Goes on with the epoch of a log that keeps its groups, at the sector `number`: all sectors in
-    /// front of it are whole and durable, and none behind it is. `before` is the last group of the
-    /// epoch, 0 if there is none. Single sectors are not written.
+    /// Goes on with the epoch of a log that keeps its groups, at the sector `number`: all sectors
+    /// in front of it are whole and durable, and none behind it is. `before` is the last group of
+    /// the epoch, 0 if there is none. Single sectors are not written.
     ///
     /// # Panics
     /// If no block begins there.
