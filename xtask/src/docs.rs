@@ -62,6 +62,7 @@ pub fn docs(args: &[&str]) -> Result<()> {
             "--contract" => tables = true,
             "--bugs" => prover = Some(proof::Table::Bugs),
             "--file-bugs" => prover = Some(proof::Table::FileBugs),
+            "--log-bugs" => prover = Some(proof::Table::LogBugs),
             "--faults" => prover = Some(proof::Table::Faults),
             "--program" => {
                 program = Some(PathBuf::from(args.next().context("--program wants a path")?));

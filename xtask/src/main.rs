@@ -49,7 +49,8 @@ usage: cargo xtask TASK
                      comparisons with peers on this machine, of all sections or of simulation,
                      factors, disk, servers, faults, emulated, mount, files; with --guided of a
                      build guided by a profile, with --program of the program at PATH
-  docs [--check] [--recordings DIR] [--eager|--bugs|--file-bugs|--faults] [--program PATH]
+  docs [--check] [--recordings DIR] [--eager|--bugs|--file-bugs|--log-bugs|--faults]
+       [--program PATH]
                      write the measured part of docs/, or fail if it is out of date; with --eager
                      only the page about eager writing, with the others only that table of
                      what the prover finds, measured with the program at PATH

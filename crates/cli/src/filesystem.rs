@@ -2,11 +2,14 @@
 
 use crate::failure::{Exit, Failure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
+use seekless_engine::units::BlockNr;
 use seekless_formats::{FsError, Kind, MountedFs};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -123,6 +126,21 @@ pub fn warn_of_damage(images: &[PathBuf], fs: &dyn MountedFs) {
 /// A failure of the device below.
 pub fn blame_device(images: &[PathBuf], error: IoError) -> Failure {
     Failure::new(Exit::Backing, format!("{}: {error}", names(images)))
+}
+
+/// Blocks at both ends that must be empty: file systems and partition tables begin or end there.
+const SIGN_BLOCKS: u64 = 32;
+
+/// True if both ends of a range hold nothing.
+pub fn ends_are_empty(disk: &mut dyn Disk, range: Range<BlockNr>) -> Result<bool, IoError> {
+    let count = SIGN_BLOCKS.min(range.end - range.start);
+    for at in [range.start, range.end - count] {
+        let data = disk.read(at, count as u32)?;
+        if data.to_bytes().iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Nanoseconds since the epoch.

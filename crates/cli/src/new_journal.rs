@@ -2,17 +2,12 @@
 //! and refuse one that holds something.
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{blame_device, names};
+use crate::filesystem::{blame_device, ends_are_empty, names};
 use seekless_engine::disk::Disk as _;
-use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_serve::files::Volume;
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// Blocks at both ends that must be empty: file systems and partition tables begin or end there.
-const SIGN_BLOCKS: u64 = 32;
 
 /// Makes a file of so many bytes, or none.
 ///
@@ -53,24 +48,9 @@ pub fn refuse_content(
     volume: &mut Volume,
 ) -> Outcome {
     let blocks = volume.blocks();
-    if is_empty(volume, own..blocks).map_err(|error| blame_device(images, error))? {
+    if ends_are_empty(volume, own..blocks).map_err(|error| blame_device(images, error))? {
         return Ok(());
     }
     let cause = format!("{} holds a log or other data", names(&[path.to_owned()]));
     Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
-}
-
-/// True if both ends of a range hold nothing.
-///
-/// # Errors
-/// Those of the volume.
-pub fn is_empty(volume: &mut Volume, range: Range<BlockNr>) -> Result<bool, IoError> {
-    let count = SIGN_BLOCKS.min(range.end - range.start);
-    for at in [range.start, range.end - count] {
-        let data = volume.read(at, count as u32)?;
-        if data.to_bytes().iter().any(|&byte| byte != 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

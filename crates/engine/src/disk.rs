@@ -136,6 +136,85 @@ pub trait Disk {
     }
 }
 
+impl<D: Disk + ?Sized> Disk for &mut D {
+    fn blocks(&self) -> u64 {
+        (**self).blocks()
+    }
+
+    fn read(&mut self, at: BlockNr, count: u32) -> Result<Data, IoError> {
+        (**self).read(at, count)
+    }
+
+    fn read_expecting(&mut self, at: BlockNr, expected: Expected) -> Result<Data, IoError> {
+        (**self).read_expecting(at, expected)
+    }
+
+    fn read_whole(
+        &mut self,
+        at: BlockNr,
+        count: u32,
+        is_whole: &dyn Fn(u32, &Piece) -> bool,
+    ) -> Result<Data, IoError> {
+        (**self).read_whole(at, count, is_whole)
+    }
+
+    fn look_for_whole(
+        &mut self,
+        at: BlockNr,
+        is_whole: &dyn Fn(&Piece) -> bool,
+    ) -> Result<Data, IoError> {
+        (**self).look_for_whole(at, is_whole)
+    }
+
+    fn is_asked(&self, at: BlockNr, count: u32) -> bool {
+        (**self).is_asked(at, count)
+    }
+
+    fn is_computed(&self, at: BlockNr) -> bool {
+        (**self).is_computed(at)
+    }
+
+    fn write(&mut self, at: BlockNr, data: Data) -> Result<(), IoError> {
+        (**self).write(at, data)
+    }
+
+    fn has_labels(&self) -> bool {
+        (**self).has_labels()
+    }
+
+    fn takes_parts(&self) -> bool {
+        (**self).takes_parts()
+    }
+
+    fn transaction_blocks(&self) -> u64 {
+        (**self).transaction_blocks()
+    }
+
+    fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {
+        (**self).write_labelled(at, data, labels)
+    }
+
+    fn labels(&mut self, at: BlockNr, count: u32) -> Result<Vec<Label>, IoError> {
+        (**self).labels(at, count)
+    }
+
+    fn stripe(&self) -> u64 {
+        (**self).stripe()
+    }
+
+    fn flush(&mut self) -> Result<(), IoError> {
+        (**self).flush()
+    }
+
+    fn flush_for(&mut self, edge: Edge) -> Result<(), IoError> {
+        (**self).flush_for(edge)
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        (**self).next_data(at)
+    }
+}
+
 /// Blocking access to a medium.
 #[derive(Debug)]
 pub struct MediumDisk<'m>(pub &'m mut dyn crate::device::medium::Medium);

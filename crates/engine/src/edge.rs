@@ -68,6 +68,8 @@ pub enum Area {
     Journal,
     /// File systems on transactions of their volume.
     Atomic,
+    /// The log as a service.
+    Log,
 }
 
 edges! {
@@ -297,6 +299,12 @@ edges! {
     Atomic {
         TransactionDataFirst: "a transaction goes out after the content that it leads to",
         TransactionHolds: "what belongs to a transaction is not written alone",
+    }
+    Log {
+        RecordsFlush: "records are durable when a sync returns",
+        RecordsFound: "records that a mount finds in a cache are durable before they count",
+        StartStated: "space is used again after both superblocks of a log say that it is free",
+        LogMade: "a new log is durable",
     }
 }
 

@@ -116,6 +116,9 @@ planted_bugs! {
     UnnamedCounts: "what no superblock of the log names counts, though recovery ends there",
     TransactionSplit: "an operation is two transactions of the volume",
     CutTailCounted: "an inode counts the sectors of a tail that was cut off",
+    TrimReusesEarly: "the space of trimmed records is reused before a superblock says so",
+    EpochReused: "a log goes on with the epoch of a crash in front of what the crash has left",
+    TailPastGap: "a log is read past sectors that a crash has lost",
 }
 
 impl PlantedBug {
@@ -285,6 +288,14 @@ impl PlantedBug {
         PlantedBug::FsyncWithoutLog,
         PlantedBug::UnnamedCounts,
         PlantedBug::TransactionSplit,
+    ];
+
+    /// Bugs for the log as a service.
+    pub const LOG: [PlantedBug; 4] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::TrimReusesEarly,
+        PlantedBug::EpochReused,
+        PlantedBug::TailPastGap,
     ];
 
     /// The bug of this name, as `{:?}` writes it.

@@ -3,11 +3,13 @@
 //!
 //! A format is a folder: a [`seekless_fs::mounted::personality::Personality`] with mkfs, mount,
 //! check and repair, declared in a [`kind::KindDescriptor`]. A line of [`registry`] lists it.
+//! [`log`] is the write-ahead log of a file system as a service of its own.
 #![forbid(unsafe_code)]
 
 pub mod error;
 pub mod ffs;
 pub mod kind;
+pub mod log;
 pub mod options;
 pub mod registry;
 pub mod report;

@@ -10,7 +10,7 @@
 //! Start with [`subject`], [`volume`] and [`oracle`] (the seam: what is proved, and who judges),
 //! then `run` (the loop), `check` (what happens to one crash state) and `shrink`. [`block`] holds
 //! the block volumes that are proved. Which states are legal and tried is for `seekless_crash` to
-//! say. [`files`] holds the file systems that are proved.
+//! say. [`files`] holds the file systems that are proved, [`log`] the log as a service.
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -20,6 +20,7 @@ mod crash_states;
 pub mod files;
 mod keep;
 mod kinds;
+pub mod log;
 pub mod machine;
 pub mod making;
 mod memo;
@@ -42,6 +43,7 @@ pub mod volume;
 pub use block::{BlockSubject, WORKLOADS};
 pub use files::FileSubject;
 pub use keep::{Keep, NoKeep};
+pub use log::LogSubject;
 pub use recorded::{Drifted, Recorded};
 pub use report::{FaultCounts, ProveReport};
 pub use rules::{Complaint, Rule};

@@ -59,6 +59,8 @@ pub enum Judge {
     Tree,
     /// What a client of a file system hears (`files/oracle.rs`).
     FileClient,
+    /// The records that a crash has left of a log (`log/oracle.rs`).
+    Records,
     /// A subject outside this crate.
     Subject,
 }
@@ -75,6 +77,7 @@ impl Judge {
             Judge::Check => "check of FFS",
             Judge::Tree => "tree",
             Judge::FileClient => "client of files",
+            Judge::Records => "records of a log",
             Judge::Subject => "subject",
         }
     }
@@ -133,6 +136,8 @@ rules! {
     Refused, FileClient, "A call that must fail fails";
     CallAnswered, FileClient, "A call fails only with a cause";
     FreshIdentity, FileClient, "A new object is told, and has no identity of an old one";
+    LogDurable, Records, "A log holds all records that a sync covers";
+    LogPrefix, Records, "A log holds records without a gap, and none that was trimmed";
 }
 
 impl Rule {

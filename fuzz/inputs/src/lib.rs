@@ -11,6 +11,7 @@ mod damage;
 mod disksim;
 mod ffs;
 mod log;
+mod log_service;
 mod recording;
 mod spec;
 
@@ -69,4 +70,5 @@ pub fn ffs(input: &[u8]) {
 /// and continued where it can be.
 pub fn log(input: &[u8]) {
     log::run(input);
+    log_service::run(input);
 }

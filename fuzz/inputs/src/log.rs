@@ -11,7 +11,7 @@ use seekless_fs::log::{
 use std::sync::OnceLock;
 
 const SHAPE: LogShape = LogShape { blocks: 256, unit: 4096 };
-const ID: u128 = 1;
+pub const ID: u128 = 1;
 const FILE_SYSTEM: u128 = 2;
 
 fn store(range: &mut [u8], sector: u64, bytes: &[u8]) {
@@ -65,7 +65,7 @@ fn base() -> &'static Vec<u8> {
 }
 
 /// Applies edits {sector 2, offset in it 2, whether it is sealed 1, length 1, bytes} to the range.
-fn damage(range: &mut [u8], mut input: &[u8]) {
+pub fn damage(range: &mut [u8], mut input: &[u8]) {
     let sectors = (range.len() / SECTOR_BYTES) as u64;
     while let Some((head, rest)) = input.split_first_chunk::<6>() {
         let sector = u64::from(u16::from_le_bytes([head[0], head[1]])) % sectors;

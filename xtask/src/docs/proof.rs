@@ -16,6 +16,10 @@ const FILE_BUGS: [&str; 2] = [
     "<!-- `cargo xtask docs` writes the bugs of file systems -->\n",
     "<!-- end of the bugs of file systems -->",
 ];
+const LOG_BUGS: [&str; 2] = [
+    "<!-- `cargo xtask docs` writes the bugs of the log -->\n",
+    "<!-- end of the bugs of the log -->",
+];
 const FAULTS: [&str; 2] =
     ["<!-- `cargo xtask docs` writes the faults -->\n", "<!-- end of the faults -->"];
 /// Crash states for each subject whose faults are counted.
@@ -38,6 +42,7 @@ pub fn proof(check: bool) -> Result<()> {
     }
     table(Table::Bugs, None)?;
     table(Table::FileBugs, None)?;
+    table(Table::LogBugs, None)?;
     table(Table::Faults, None)
 }
 
@@ -61,6 +66,8 @@ pub enum Table {
     Bugs,
     /// The same of file systems.
     FileBugs,
+    /// The same of the log as a service.
+    LogBugs,
     /// Frequency of faults in a sweep, and its speed.
     Faults,
 }
@@ -74,6 +81,7 @@ pub fn table(which: Table, program: Option<PathBuf>) -> Result<()> {
     let (marks, part) = match which {
         Table::Bugs => (BUGS, bugs("planted_bugs", "layout")?),
         Table::FileBugs => (FILE_BUGS, bugs("planted_files", "policy")?),
+        Table::LogBugs => (LOG_BUGS, bugs("planted_log", "subject")?),
         Table::Faults => (FAULTS, faults(&program.map_or_else(seekless, Ok)?)?),
     };
     let page = root().join(PAGE);

@@ -2,6 +2,7 @@
 
 mod copy;
 mod dump;
+mod log;
 mod map;
 mod switch_policy;
 mod sync;
@@ -40,6 +41,7 @@ Examples:
   seekless fs dump disk.img --inode 2
   seekless fs map disk.img /var/db                     # where its bytes lie
   seekless fs switch-policy disk.img wafs-1async       # with a log from now on
+  seekless fs log wal.img append                       # a volume that is a log
   seekless fs sync /mnt                                # of a mounted file system
 
 All but `sync` are for a file system that is not mounted. Commands that change nothing read one
@@ -68,6 +70,8 @@ enum Tool {
     Map(map::Args),
     /// Choose how writes of metadata are ordered, and make a log if that needs one.
     SwitchPolicy(switch_policy::Args),
+    /// Append to a volume that is a log, read it and trim it; read the log of a file system.
+    Log(log::Args),
     /// Make everything in a mounted file system durable, as `sync` does elsewhere.
     Sync(sync::Args),
 }
@@ -190,6 +194,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Tool::Dump(args) => dump::run(args, out),
         Tool::Map(args) => map::run(args, out),
         Tool::SwitchPolicy(args) => switch_policy::run(args, out),
+        Tool::Log(args) => log::run(args, out),
         Tool::Sync(args) => sync::run(args),
     }
 }

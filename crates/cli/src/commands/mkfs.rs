@@ -2,9 +2,10 @@
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{
-    JournalArgs, VolumeArgs, blame, blame_device, formats, names, policies, wall_clock,
+    JournalArgs, VolumeArgs, blame, blame_device, ends_are_empty, formats, names, policies,
+    wall_clock,
 };
-use crate::new_journal::{self, is_empty, make_file};
+use crate::new_journal::{self, make_file};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_formats::{FsError, Kind as FsKind, MkfsOptions};
@@ -189,7 +190,7 @@ fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
         Ok(kind) => return holds(&format!("an {}", kind.title)),
     }
     let blocks = volume.blocks();
-    match is_empty(volume, 0..blocks).map_err(|error| blame_device(&args.image, error))? {
+    match ends_are_empty(volume, 0..blocks).map_err(|error| blame_device(&args.image, error))? {
         true => Ok(()),
         false => holds("data that Seekless did not write"),
     }

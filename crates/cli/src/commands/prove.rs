@@ -8,20 +8,18 @@ mod replay;
 mod saved;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::formats;
 use crate::term::Progress;
 use planted::Plant;
 #[cfg(debug_assertions)]
 use planted::Planted;
 use saved::Saveable;
 use seekless_arrays::Level;
-use seekless_formats::Kind as FsKind;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
 use seekless_layouts::Kind;
 use seekless_prove::files::{FileSubject, Rules};
 use seekless_prove::sweep::Sweep;
-use seekless_prove::{BlockSubject, Keep, ProveOptions, ProveReport, Subject};
+use seekless_prove::{BlockSubject, Keep, LogSubject, ProveOptions, ProveReport, Subject};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::io::Write;
@@ -41,6 +39,7 @@ Examples:
   seekless prove --fs ffs --policy async   # a file system
   seekless prove --fs ffs --policy wafs-1async --data writeback    # with a log
   seekless prove --fs ffs --ace 1          # all sequences of one operation
+  seekless prove --fs log                  # the log as a service
   seekless prove --fs ffs --trust-completions --device keeps    # without flushes
   seekless prove --fs ffs --ace 3 --from 5000      # a sample of those of three, from a later run on
   seekless prove --replay failure.json
@@ -67,10 +66,10 @@ pub struct Args {
     /// A `loge` volume with more addresses than it can store blocks.
     #[arg(long, conflicts_with_all = ["raid", "log", "replay"])]
     sparse: bool,
-    /// Prove a file system instead of a layout.
-    #[arg(long, value_name = "FS", value_parser = formats())]
+    /// Prove a file system instead of a layout: ffs; or the log as a service: log.
+    #[arg(long, value_name = "FS", value_parser = files::named)]
     #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "replay"])]
-    fs: Option<FsKind>,
+    fs: Option<files::Named>,
     /// How the file system orders its writes: async, sync, soft, or with a log: lffs-file,
     /// wafs-1sync, wafs-1async, wafs-2sync, wafs-2async (2: the log on a device of its own).
     #[arg(long, value_name = "POLICY", requires = "fs", default_value = "async")]
@@ -167,7 +166,12 @@ impl Args {
                     trusts: self.trust_completions,
                     device: self.device,
                 };
-                Ok(Chosen::Files(files::subject(kind, self.policy, variant)?))
+                match kind {
+                    files::Named::Kind(kind) => {
+                        Ok(Chosen::Files(files::subject(kind, self.policy, variant)?))
+                    }
+                    files::Named::Log => Ok(Chosen::Log(files::log(self.policy, variant)?)),
+                }
             }
             (None, Some(layout)) => {
                 Ok(Chosen::Block(subject(layout, self.apart(), self.raid, self.members)?))
@@ -207,6 +211,7 @@ impl Args {
 enum Chosen {
     Block(BlockSubject),
     Files(FileSubject),
+    Log(LogSubject),
 }
 
 /// Variants of a volume on one device.
@@ -258,7 +263,8 @@ fn subject(
 fn list(json: bool, out: &mut dyn Write) -> Outcome {
     let blocks = BlockSubject::all().into_iter().map(|one| (one.name(), one.flags()));
     let files = FileSubject::all().into_iter().map(|one| (one.name(), one.flags()));
-    let all = blocks.chain(files);
+    let log = LogSubject::default();
+    let all = blocks.chain(files).chain([(log.name(), log.flags())]);
     if json {
         let one = |(name, flags): (String, String)| json!({ "name": name, "flags": flags });
         let subjects: Vec<Value> = all.map(one).collect();
@@ -302,6 +308,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match args.chosen()? {
         Chosen::Block(subject) => run_one(args, args.options(subject), out),
         Chosen::Files(subject) => run_one(args, args.options(subject), out),
+        Chosen::Log(subject) => run_one(args, args.options(subject), out),
     }
 }
 

@@ -29,6 +29,7 @@ mod hostile;
 mod listening;
 mod load;
 mod log_apart;
+mod log_service;
 mod loge_tables;
 mod models;
 mod mount;

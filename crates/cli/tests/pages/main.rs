@@ -63,6 +63,7 @@ pages! {
     attach: "docs/manual/attach.md",
     cut_power: "docs/manual/cut-power.md",
     journals: "docs/manual/journals.md",
+    log_service: "docs/manual/log-service.md",
     transactions: "docs/manual/transactions.md",
     files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",

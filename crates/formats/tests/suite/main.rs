@@ -8,6 +8,7 @@ mod fork;
 mod guard_limit;
 mod images;
 mod layouts;
+mod log_example;
 mod log_limit;
 mod oracle;
 mod parts;

@@ -4,6 +4,7 @@ use crate::fields::{array_at, put, u16_at, u32_at, u64_at};
 use crate::seal::{SealKind, Sealer};
 use crate::tx::SECTOR_CONTENT;
 use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
+use std::fmt;
 
 /// The first bytes of a superblock.
 pub const MAGIC: [u8; 8] = *b"SEEKWAL\n";
@@ -11,6 +12,8 @@ pub const MAGIC: [u8; 8] = *b"SEEKWAL\n";
 pub const VERSION: u32 = 1;
 /// Blocks of the smallest range.
 pub const LEAST_BLOCKS: u32 = 256;
+/// The same of a log that keeps its groups, which needs no space for what a file system carries on.
+pub const LEAST_KEPT_BLOCKS: u32 = 32;
 /// Blocks in front of the ring: the superblocks.
 pub const SUPERBLOCKS: u32 = 2;
 /// Bytes of the largest log write.
@@ -21,6 +24,8 @@ pub const SECTOR_HEAD: usize = 24;
 pub const PAYLOAD: usize = SECTOR_CONTENT - SECTOR_HEAD;
 /// Sector numbers lie below this, so that a position has 64 bits.
 pub const MOST_NUMBER: u64 = 1 << 54;
+/// The file system of a log that belongs to none.
+pub const NO_FILE_SYSTEM: u128 = 0;
 /// Sequences of superblocks lie below this.
 pub const MOST_SEQUENCE: u64 = 1 << 63;
 
@@ -40,10 +45,14 @@ const SUPER_EPOCH: usize = 64;
 const SUPER_BLOCKS: usize = 68;
 const SUPER_FLAGS: usize = 72;
 const SUPER_DURABLE: usize = 80;
-const _: () = assert!(SUPER_DURABLE + 8 <= SECTOR_CONTENT);
+const SUPER_OLDEST: usize = 88;
+const SUPER_BEGIN: usize = 96;
+const _: () = assert!(SUPER_BEGIN + 8 <= SECTOR_CONTENT);
 
 /// Bit of the flags: a clean unmount has released everything.
 const CLEAN: u32 = 1;
+/// Bit of the flags: groups of earlier epochs count, see [`Kept`].
+const KEPT: u32 = 2;
 
 /// A position in the log: 512 · sector number + offset in the sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,6 +76,12 @@ impl Lsn {
     }
 }
 
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 /// The sizes of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogShape {
@@ -78,9 +93,9 @@ pub struct LogShape {
 }
 
 impl LogShape {
-    /// True if a log can have these sizes.
-    pub fn is_valid(self) -> bool {
-        self.blocks >= LEAST_BLOCKS
+    /// True if a log of at least so many blocks can have these sizes.
+    pub fn is_valid(self, least: u32) -> bool {
+        self.blocks >= least
             && self.unit.is_power_of_two()
             && (BLOCK_BYTES as u32..=MOST_UNIT).contains(&self.unit)
     }
@@ -99,6 +114,16 @@ impl LogShape {
     pub fn unit_sectors(self) -> u64 {
         u64::from(self.unit) / SECTOR_BYTES as u64
     }
+}
+
+/// What the superblock of a log says whose groups outlive their epoch: nothing brings them in
+/// place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The epoch of the sector at the start.
+    pub oldest: u32,
+    /// The number of the first sector of the newest epoch.
+    pub begin: u64,
 }
 
 /// The superblock of a log.
@@ -120,6 +145,17 @@ pub struct LogSuperblock {
     pub epoch: u32,
     /// A clean unmount has written everything in place.
     pub clean: bool,
+    /// Groups of earlier epochs count, too.
+    pub kept: Option<Kept>,
+}
+
+impl Kept {
+    fn makes_sense(self, superblock: &LogSuperblock) -> bool {
+        let LogSuperblock { start, durable, epoch, clean, .. } = *superblock;
+        let is_behind = start.number() < self.begin;
+        let is_ordered = (self.oldest < epoch) == is_behind && self.oldest <= epoch;
+        !clean && is_ordered && self.begin <= durable.number()
+    }
 }
 
 impl LogSuperblock {
@@ -140,8 +176,14 @@ impl LogSuperblock {
         put(&mut out, SUPER_START, &self.start.0.to_le_bytes());
         put(&mut out, SUPER_EPOCH, &self.epoch.to_le_bytes());
         put(&mut out, SUPER_BLOCKS, &self.shape.blocks.to_le_bytes());
-        put(&mut out, SUPER_FLAGS, &if self.clean { CLEAN } else { 0 }.to_le_bytes());
+        let clean = if self.clean { CLEAN } else { 0 };
+        let kept = if self.kept.is_some() { KEPT } else { 0 };
+        put(&mut out, SUPER_FLAGS, &(clean | kept).to_le_bytes());
         put(&mut out, SUPER_DURABLE, &self.durable.0.to_le_bytes());
+        if let Some(Kept { oldest, begin }) = self.kept {
+            put(&mut out, SUPER_OLDEST, &oldest.to_le_bytes());
+            put(&mut out, SUPER_BEGIN, &begin.to_le_bytes());
+        }
         let address = self.block() * BLOCK_SECTORS;
         let sector = &mut out[..SECTOR_BYTES];
         Sealer::new(self.id).set(sector, address, SealKind::Log, self.sequence as u16);
@@ -168,10 +210,16 @@ impl LogSuperblock {
             start: Lsn(u64_at(sector, SUPER_START)),
             durable: Lsn(u64_at(sector, SUPER_DURABLE)),
             epoch: u32_at(sector, SUPER_EPOCH),
-            clean: flags == CLEAN,
+            clean: flags & CLEAN != 0,
+            kept: (flags & KEPT != 0).then(|| Kept {
+                oldest: u32_at(sector, SUPER_OLDEST),
+                begin: u64_at(sector, SUPER_BEGIN),
+            }),
         };
-        let makes_sense = found.shape.is_valid()
-            && flags & !CLEAN == 0
+        let least = if found.kept.is_some() { LEAST_KEPT_BLOCKS } else { LEAST_BLOCKS };
+        let makes_sense = found.shape.is_valid(least)
+            && flags & !(CLEAN | KEPT) == 0
+            && found.kept.is_none_or(|kept| kept.makes_sense(&found))
             && found.block() == block
             && found.start <= found.durable
             && found.durable.number() < MOST_NUMBER
@@ -246,6 +294,7 @@ mod tests {
             durable: Lsn::new(4, 0),
             epoch: 2,
             clean: false,
+            kept: None,
         }
     }
 
@@ -257,6 +306,8 @@ mod tests {
         assert_eq!(LogSuperblock::decode(&bytes, 0), None, "the other block");
         let clean = LogSuperblock { clean: true, sequence: 6, ..one };
         assert_eq!(LogSuperblock::decode(&clean.encode(), 0), Some(clean));
+        let kept = LogSuperblock { kept: Some(Kept { oldest: 1, begin: 4 }), ..one };
+        assert_eq!(LogSuperblock::decode(&kept.encode(), 1), Some(kept));
     }
 
     #[test]
@@ -284,6 +335,12 @@ mod tests {
         assert!(refuses(|one| one.durable = Lsn(u64::MAX)));
         assert!(refuses(|one| one.epoch = u32::MAX));
         assert!(refuses(|one| one.sequence = u64::MAX));
+        assert!(!refuses(|one| one.kept = Some(Kept { oldest: 2, begin: 3 })));
+        assert!(refuses(|one| one.kept = Some(Kept { oldest: 2, begin: 4 })), "begins behind");
+        assert!(refuses(|one| one.kept = Some(Kept { oldest: 1, begin: 3 })), "begins in front");
+        assert!(refuses(|one| one.kept = Some(Kept { oldest: 3, begin: 3 })), "a later epoch");
+        assert!(refuses(|one| one.kept = Some(Kept { oldest: 1, begin: 9 })), "not durable");
+        assert!(refuses(|one| one.kept = Some(Kept { oldest: 1, begin: u64::MAX })));
     }
 
     #[test]

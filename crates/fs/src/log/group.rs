@@ -20,6 +20,8 @@ pub const MOST_BYTES: usize = 256 << 10;
 const EXPECTED_BYTES: usize = 384;
 /// Bytes in front of what a record holds beside its address.
 pub const RECORD_HEAD: usize = 8;
+/// Bytes of the longest entry.
+pub const MOST_ENTRY: usize = MOST_BYTES - HEAD - RECORD_HEAD;
 /// Bytes of the largest block of a file system.
 pub(crate) const MOST_BLOCK: usize = 8192;
 
@@ -83,6 +85,16 @@ pub enum Record<'a> {
     /// The next `count` records, of kinds `Free` and `Orphan`, are open, and their first ones may
     /// lie before the start.
     Checkpoint(u32),
+    /// What a user of a log of its own has appended. Recovery of a file system knows no such
+    /// record, nor the next one.
+    Entry(&'a [u8]),
+    /// First of an epoch of a log that keeps its groups: how the epoch before ended.
+    Epoch {
+        /// The epoch before.
+        before: u32,
+        /// Behind its last group.
+        end: Lsn,
+    },
 }
 
 impl Record<'_> {
@@ -95,6 +107,8 @@ impl Record<'_> {
             Record::Orphan(_) => 5,
             Record::Adopted(_) => 6,
             Record::Checkpoint(_) => 7,
+            Record::Entry(_) => 8,
+            Record::Epoch { .. } => 9,
         }
     }
 
@@ -115,6 +129,8 @@ impl Record<'_> {
             }
             Record::Free { count, .. } | Record::Freed { count, .. } => count > 0,
             Record::Orphan(_) | Record::Adopted(_) | Record::Checkpoint(_) => true,
+            Record::Entry(bytes) => bytes.len() <= MOST_ENTRY,
+            Record::Epoch { before, .. } => before > 0,
         }
     }
 }
@@ -151,6 +167,8 @@ impl GroupBuilder {
             Record::Fresh { .. } => 2,
             Record::Free { .. } | Record::Freed { .. } => 3,
             Record::Orphan(_) | Record::Adopted(_) | Record::Checkpoint(_) => 0,
+            Record::Entry(bytes) => bytes.len(),
+            Record::Epoch { .. } => 8,
         };
         let length = (RECORD_HEAD + body).next_multiple_of(4);
         let at = self.bytes.len();
@@ -233,6 +251,14 @@ fn encode(record: &Record<'_>, out: &mut [u8]) {
         Record::Orphan(number) | Record::Adopted(number) | Record::Checkpoint(number) => {
             address(number);
         }
+        Record::Entry(bytes) => {
+            address(bytes.len() as u32);
+            put(out, RECORD_HEAD, bytes);
+        }
+        Record::Epoch { before, end } => {
+            address(before);
+            put(out, RECORD_HEAD, &end.0.to_le_bytes());
+        }
     }
 }
 
@@ -252,8 +278,8 @@ pub struct Malformed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a>(&'a [u8]);
 
-/// The length that the first bytes of a group state; none if they begin no group.
-pub(crate) fn length_of(head: &[u8]) -> Option<usize> {
+/// The length that the first [`HEAD`] bytes of a group state; none if they begin no group.
+pub fn length_of(head: &[u8]) -> Option<usize> {
     let length = u32_at(head, LENGTH) as usize;
     let makes_sense =
         head[..4] == MAGIC && (HEAD..=MOST_BYTES).contains(&length) && length.is_multiple_of(4);
@@ -262,7 +288,7 @@ pub(crate) fn length_of(head: &[u8]) -> Option<usize> {
 
 impl<'a> GroupView<'a> {
     /// The group with these bytes at this position, if its check is right.
-    pub(crate) fn read(bytes: &'a [u8], id: u128, lsn: Lsn) -> Option<GroupView<'a>> {
+    pub fn read(bytes: &'a [u8], id: u128, lsn: Lsn) -> Option<GroupView<'a>> {
         let is_right = length_of(bytes) == Some(bytes.len())
             && u64_at(bytes, LSN) == lsn.0
             && u32_at(bytes, CHECK) == check(id, bytes);
@@ -333,6 +359,11 @@ fn decode(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
         5 => (Record::Orphan(number), 0),
         6 => (Record::Adopted(number), 0),
         7 => (Record::Checkpoint(number), 0),
+        8 => (Record::Entry(body.get(..number as usize)?), number as usize),
+        9 => {
+            let end = Lsn(u64::from_le_bytes(*body.first_chunk()?));
+            (Record::Epoch { before: number, end }, 8)
+        }
         _ => return None,
     };
     let length = (RECORD_HEAD + length).next_multiple_of(4);
@@ -352,6 +383,9 @@ mod tests {
             Record::Orphan(12),
             Record::Adopted(12),
             Record::Checkpoint(0),
+            Record::Entry(b"of a user"),
+            Record::Entry(b""),
+            Record::Epoch { before: 3, end: Lsn(600) },
         ]
     }
 
@@ -397,6 +431,19 @@ mod tests {
         assert!(refused(2, 0xf8), "bytes of a seal");
         assert!(refused(20 + 2, 4), "a piece of a sector");
         assert!(!refused(1, 4), "another kind of seal is for the format to judge");
+    }
+
+    #[test]
+    fn the_longest_entry_fits_in_a_group_and_no_longer_one_is_read() {
+        let mut group = GroupBuilder::new(0, 0, 0);
+        assert!(group.push(Record::Entry(&[7; MOST_ENTRY])));
+        assert_eq!(group.len(), MOST_BYTES);
+        let mut bytes = group.finish(9, Lsn(24), Lsn(0));
+        put(&mut bytes, HEAD + 4, &(MOST_ENTRY as u32 + 1).to_le_bytes());
+        let sum = check(9, &bytes);
+        put(&mut bytes, CHECK, &sum.to_le_bytes());
+        let view = GroupView::read(&bytes, 9, Lsn(24)).expect("its check is right");
+        assert_eq!(view.records(), Err(Malformed));
     }
 
     #[test]

@@ -121,7 +121,11 @@ struct Collected<'g> {
 }
 
 impl<'g> Collected<'g> {
-    fn add(&mut self, record: Record<'g>, bytes_of: &mut impl FnMut(Space) -> Vec<Field>) {
+    fn add(
+        &mut self,
+        record: Record<'g>,
+        bytes_of: &mut impl FnMut(Space) -> Vec<Field>,
+    ) -> Result<(), Malformed> {
         self.order += 1;
         let order = self.order;
         match record {
@@ -155,7 +159,10 @@ impl<'g> Collected<'g> {
             }
             // The records behind it are what they are: space with an open intent was not reused.
             Record::Checkpoint(_) => {}
+            // Those of a log that belongs to no file system.
+            Record::Entry(_) | Record::Epoch { .. } => return Err(Malformed),
         }
+        Ok(())
     }
 
     /// Drops what the log says of these bytes so far.
@@ -227,7 +234,7 @@ impl Redo {
     /// format knows them.
     ///
     /// # Errors
-    /// [`Malformed`] if a record has values that no program writes.
+    /// [`Malformed`] if a record has values that no program writes, or is none of a file system.
     pub fn read<'g>(
         groups: impl Iterator<Item = GroupView<'g>>,
         mut bytes_of: impl FnMut(Space) -> Vec<Field>,
@@ -239,7 +246,7 @@ impl Redo {
                 break;
             }
             for record in group.records()? {
-                collected.add(record, &mut bytes_of);
+                collected.add(record, &mut bytes_of)?;
             }
         }
         Ok(collected.redo())

@@ -11,7 +11,9 @@
 //! A ring that counts only what a superblock names ([`Ring::count_named_only`]) says that a group is
 //! durable when a superblock behind it is: recovery ends there.
 
-use crate::log::format::{LogShape, LogSuperblock, Lsn, PAYLOAD, SECTOR_HEAD, SectorHead};
+use crate::log::format::{
+    Kept, LogShape, LogSuperblock, Lsn, NO_FILE_SYSTEM, PAYLOAD, SECTOR_HEAD, SectorHead,
+};
 use crate::log::group::GroupBuilder;
 use crate::seal::Sealer;
 use bytes::Bytes;
@@ -116,8 +118,55 @@ impl Ring {
             durable: Lsn::default(),
             epoch: 1,
             clean: true,
+            kept: None,
         };
         [first, LogSuperblock { sequence: 1, ..first }]
+    }
+
+    /// A new log that keeps its groups: both superblocks are to be written. It belongs to no file
+    /// system.
+    pub fn format_kept(shape: LogShape, id: u128) -> [LogSuperblock; 2] {
+        // Position 0 says that nothing is durable.
+        let begin = shape.unit_sectors();
+        let at = Lsn::new(begin, 0);
+        let kept = Some(Kept { oldest: 1, begin });
+        Ring::format(shape, id, NO_FILE_SYSTEM).map(|one| LogSuperblock {
+            start: at,
+            durable: at,
+            clean: false,
+            kept,
+            ..one
+        })
+    }
+
+    /// Goes on with the epoch of a log that keeps its groups, at the sector `number`: all sectors
+    /// in front of it are whole and durable, and none behind it is. `before` is the last group of
+    /// the epoch, 0 if there is none. Single sectors are not written.
+    ///
+    /// # Panics
+    /// If no block begins there.
+    pub fn resume(found: &LogSuperblock, number: u64, before: Lsn) -> Ring {
+        assert!(number.is_multiple_of(BLOCK_SECTORS), "a block is not written twice");
+        Ring { before, on_disk: number, ..Ring::at(*found, number, 0) }
+    }
+
+    /// A writer that has written nothing yet.
+    fn at(superblock: LogSuperblock, number: u64, carried: usize) -> Ring {
+        Ring {
+            superblock,
+            coming: None,
+            named_only: false,
+            sealer: Sealer::new(superblock.id),
+            step: BLOCK_SECTORS,
+            before: Lsn::default(),
+            on_disk: 0,
+            sent: BTreeMap::new(),
+            next: number,
+            closed: VecDeque::new(),
+            open: Closed::default(),
+            forced: number,
+            carried,
+        }
     }
 
     /// Begins an epoch behind `found`, at the sector `number`. Everything that the log held is in
@@ -154,21 +203,8 @@ impl Ring {
         let epoch = newest.1 + 1;
         // Until the superblocks are written, the place from the old start on is not free.
         let start = if found.clean { at } else { found.start };
-        let mut ring = Ring {
-            superblock: LogSuperblock { epoch, start, ..*found },
-            coming: None,
-            named_only: false,
-            sealer: Sealer::new(found.id),
-            step: BLOCK_SECTORS,
-            before: Lsn::default(),
-            on_disk: 0,
-            sent: BTreeMap::new(),
-            next: number,
-            closed: VecDeque::new(),
-            open: Closed::default(),
-            forced: number,
-            carried: groups.iter().map(GroupBuilder::len).sum(),
-        };
+        let carried = groups.iter().map(GroupBuilder::len).sum();
+        let mut ring = Ring::at(LogSuperblock { epoch, start, ..*found }, number, carried);
         for group in groups {
             ring.append_within(group, 0)?;
         }
@@ -180,7 +216,15 @@ impl Ring {
         }
         ring.step = if parts { 1 } else { BLOCK_SECTORS };
         let (sequence, durable) = (found.sequence + 1, ring.durable());
-        let first = LogSuperblock { sequence, start: at, durable, epoch, clean: false, ..*found };
+        // What a log keeps stays in front of the new epoch.
+        let (start, kept) = match found.kept {
+            Some(Kept { oldest, .. }) if !found.clean => {
+                (found.start, Some(Kept { oldest, begin: number }))
+            }
+            kept => (at, kept.map(|_| Kept { oldest: epoch, begin: number })),
+        };
+        let clean = false;
+        let first = LogSuperblock { sequence, start, durable, epoch, clean, kept, ..*found };
         let second = LogSuperblock { sequence: sequence + 1, ..first };
         ring.superblock = second;
         Ok(Begun { ring, carried, superblocks: [first, second] })
@@ -385,6 +429,31 @@ impl Ring {
             return None;
         }
         self.next_superblock(to)
+    }
+
+    /// The same for a log that keeps its groups: `oldest` is the epoch of the group at `to`.
+    pub fn release_kept(&mut self, to: Lsn, oldest: u32) -> Option<LogSuperblock> {
+        self.release(to)?;
+        let coming = self.coming.as_mut()?;
+        coming.kept = coming.kept.map(|kept| Kept { oldest, ..kept });
+        Some(*coming)
+    }
+
+    /// A superblock that says up to where the log is durable, and moves nothing.
+    ///
+    /// # Panics
+    /// If a superblock is being written.
+    pub fn attest(&mut self) -> LogSuperblock {
+        self.next_superblock(self.superblock.start).expect("no superblock is being written")
+    }
+
+    /// A copy of the superblock that is being written, for the other block: written when that one
+    /// is durable, and before [`Ring::superblock_written`]. Then damage of either loses nothing.
+    /// None if none is being written.
+    pub fn copied(&mut self) -> Option<LogSuperblock> {
+        let coming = self.coming.as_mut()?;
+        coming.sequence += 1;
+        Some(*coming)
     }
 
     /// A superblock that names what is on the disk. None if it is named, nothing depends on that,

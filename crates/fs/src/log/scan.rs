@@ -5,8 +5,11 @@
 //! the epoch: each says up to where the log was durable when it was sealed. So the reader looks at
 //! all sectors of the ring.
 
+mod epochs;
+
 use crate::log::format::{
-    LogShape, LogSuperblock, Lsn, MOST_NUMBER, PAYLOAD, SECTOR_HEAD, SUPERBLOCKS, SectorHead,
+    LogShape, LogSuperblock, Lsn, MOST_NUMBER, NO_FILE_SYSTEM, PAYLOAD, SECTOR_HEAD, SUPERBLOCKS,
+    SectorHead,
 };
 use crate::log::group::{GroupView, HEAD, length_of};
 use crate::seal::Sealer;
@@ -75,6 +78,21 @@ pub enum LogError {
     },
 }
 
+/// Where the groups of one epoch lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochSpan {
+    /// The epoch.
+    pub epoch: u32,
+    /// Where they begin.
+    pub start: Lsn,
+    /// Behind the last one that is whole.
+    pub end: Lsn,
+    /// The first number that is no sector of the epoch.
+    pub next: u64,
+    /// Sectors behind `end` hold a part of a group.
+    pub is_cut_off: bool,
+}
+
 /// What a log holds.
 #[derive(Clone, Debug)]
 pub struct Scanned {
@@ -89,6 +107,8 @@ pub struct Scanned {
     pub next: u64,
     /// The newest epoch of a sector, or of the superblock.
     pub epoch: u32,
+    /// The epochs whose groups count, the oldest first. Without kept groups there is one.
+    pub epochs: Vec<EpochSpan>,
     /// Payload of the sectors from the start on, without gaps.
     stream: Vec<u8>,
     /// Groups: where each lies in the stream, and its position.
@@ -96,6 +116,11 @@ pub struct Scanned {
 }
 
 impl Scanned {
+    /// Where the last whole group begins.
+    pub fn last_group(&self) -> Option<Lsn> {
+        self.groups.last().map(|(_, lsn)| *lsn)
+    }
+
     /// The whole groups from the start on, in order.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = GroupView<'_>> {
         let id = self.superblock.id;
@@ -120,6 +145,10 @@ pub fn superblock(
     let newest = found.iter().max_by_key(|one| one.sequence).copied().ok_or(LogError::NoLog)?;
     if newest.file_system != file_system {
         return Err(LogError::Foreign { found: newest.file_system, wanted: file_system });
+    }
+    // The groups of a file system are in place before their epoch ends.
+    if newest.kept.is_some() && file_system != NO_FILE_SYSTEM {
+        return Err(LogError::NoLog);
     }
     if newest.shape.blocks != blocks {
         return Err(LogError::Size { stated: newest.shape.blocks, blocks });
@@ -153,20 +182,20 @@ pub fn scan_to_damage(
     file_system: u128,
 ) -> Result<(Scanned, Option<LogError>), LogError> {
     let (superblock, lacks_copy) = superblock(source, blocks, file_system)?;
-    let mut reader = Reader::new(source, superblock);
-    let end = reader.read_epoch();
-    let behind = reader.look_behind(end)?;
-    let Reader { stream, sectors, .. } = reader;
     let mut scanned = Scanned {
         superblock,
         lacks_copy,
         end: superblock.start,
-        next: behind.next,
-        epoch: behind.epoch,
-        stream,
+        next: 0,
+        epoch: 0,
+        epochs: Vec::new(),
+        stream: Vec::new(),
         groups: Vec::new(),
     };
-    let malformed = find_groups(&mut scanned, &sectors).err();
+    let mut reader = Reader::new(source, superblock);
+    let (end, malformed) = reader.read_epochs(&mut scanned);
+    let behind = reader.look_behind(end)?;
+    (scanned.next, scanned.epoch) = (behind.next, behind.epoch);
     // Groups in front of either count, and what is malformed lies in front of the end.
     Ok((scanned, malformed.or(behind.lost)))
 }
@@ -217,14 +246,12 @@ struct Reader<'s, S> {
     superblock: LogSuperblock,
     sealer: Sealer,
     block: LastBlock,
-    stream: Vec<u8>,
-    sectors: Vec<Part>,
 }
 
 impl<'s, S: LogSource> Reader<'s, S> {
     fn new(source: &'s mut S, superblock: LogSuperblock) -> Reader<'s, S> {
         let sealer = Sealer::new(superblock.id);
-        Reader { source, superblock, sealer, block: None, stream: Vec::new(), sectors: Vec::new() }
+        Reader { source, superblock, sealer, block: None }
     }
 
     fn shape(&self) -> LogShape {
@@ -242,33 +269,41 @@ impl<'s, S: LogSource> Reader<'s, S> {
         block.get(at..at + SECTOR_BYTES)
     }
 
-    /// Reads sectors of the epoch from the start to the first one that is none. Gives its number.
-    fn read_epoch(&mut self) -> u64 {
-        let start = self.superblock.start;
-        let mut number = start.number();
+    /// The head of the sector with this number, and the sector, if it is whole and there.
+    fn numbered(&mut self, number: u64) -> Option<(SectorHead, &[u8])> {
+        let shape = self.shape();
+        let place = shape.place(number);
+        let sector = Reader::sector(self.source, &mut self.block, place)?;
+        let head = SectorHead::read(sector, &self.sealer, shape, place)?;
+        (head.number == number).then_some((head, sector))
+    }
+
+    /// A number behind all places of the log.
+    fn limit(&self) -> u64 {
+        self.superblock.start.number() + self.shape().sectors()
+    }
+
+    /// Reads sectors of an epoch from `start` to the first one that is none. Appends their payload
+    /// to the stream.
+    fn read_epoch(&mut self, stream: &mut Vec<u8>, epoch: u32, start: Lsn) -> Vec<Part> {
+        let mut sectors = Vec::new();
         let mut skip = start.offset().saturating_sub(SECTOR_HEAD);
-        let sectors = self.shape().sectors();
-        while !self.superblock.clean && number - start.number() < sectors {
-            let place = self.shape().place(number);
-            let shape = self.shape();
-            let sector = Reader::sector(self.source, &mut self.block, place);
-            let Some(sector) = sector else { break };
-            let head = SectorHead::read(sector, &self.sealer, shape, place);
-            let epoch = self.superblock.epoch;
-            let Some(head) = head.filter(|one| (one.number, one.epoch) == (number, epoch)) else {
+        let limit = if self.superblock.clean { 0 } else { self.limit() };
+        for number in start.number()..limit {
+            let Some((head, sector)) = self.numbered(number) else { break };
+            if head.epoch != epoch {
                 break;
-            };
+            }
             let used = usize::from(head.used);
             let skipped = skip.min(used);
             let offset = SECTOR_HEAD + skipped;
-            let (at, first) = (self.stream.len(), usize::from(head.first));
+            let (at, first) = (stream.len(), usize::from(head.first));
             let used = used - skipped;
-            self.sectors.push(Part { number, at, offset, used, first });
-            self.stream.extend_from_slice(&sector[offset..offset + used]);
+            sectors.push(Part { number, at, offset, used, first });
+            stream.extend_from_slice(&sector[offset..offset + used]);
             skip = 0;
-            number += 1;
         }
-        number
+        sectors
     }
 
     /// Looks at all other sectors for a trace of more than was read.
@@ -313,11 +348,12 @@ impl<'s, S: LogSource> Reader<'s, S> {
     }
 }
 
-/// Finds the groups in the stream. The last one may be cut off.
-fn find_groups(scanned: &mut Scanned, sectors: &[Part]) -> Result<(), LogError> {
+/// Finds the groups in the stream of an epoch, which ends the stream. True if the last one is cut
+/// off.
+fn find_groups(scanned: &mut Scanned, sectors: &[Part]) -> Result<bool, LogError> {
     let mut parts = sectors.iter().copied().peekable();
     let mut before: Option<Lsn> = None;
-    let mut at = 0;
+    let mut at = sectors.first().map_or(0, |part| part.at);
     while let Some(part) = parts.peek().copied() {
         let offset = part.offset + (at - part.at);
         let is_through = at == part.at + part.used;
@@ -341,7 +377,7 @@ fn find_groups(scanned: &mut Scanned, sectors: &[Part]) -> Result<(), LogError> 
         }
         let end = at.saturating_add(length);
         if end > scanned.stream.len() {
-            return cut_off(sectors, at, malformed);
+            return cut_off(sectors, at, malformed).map(|()| true);
         }
         while let Some(part) = parts.peek()
             && part.at + part.used < end
@@ -363,7 +399,7 @@ fn find_groups(scanned: &mut Scanned, sectors: &[Part]) -> Result<(), LogError> 
         scanned.end = Lsn(Lsn::new(last.number, last.offset).0 + (end - last.at) as u64);
         at = end;
     }
-    Ok(())
+    Ok(false)
 }
 
 /// True if a group that begins in this sector was found.

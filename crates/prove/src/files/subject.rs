@@ -194,7 +194,7 @@ fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
 
 /// The devices that are proved: those that keep what they complete, a prefix, or any writes, and
 /// that tear at sectors or at blocks.
-const CONTRACTS: [Contract; 6] = [
+pub(crate) const CONTRACTS: [Contract; 6] = [
     Contract { order: Order::Unordered, unit: Unit::Sector },
     Contract { order: Order::KeepsCompleted, unit: Unit::Sector },
     Contract { order: Order::Prefix, unit: Unit::Sector },
@@ -225,9 +225,10 @@ impl Mounted for MountedFiles {
 }
 
 /// Counts what a recovery reads.
-struct Counting<'d> {
-    disk: &'d mut dyn Disk,
-    read: u64,
+pub(crate) struct Counting<'d> {
+    pub(crate) disk: &'d mut dyn Disk,
+    /// Blocks.
+    pub(crate) read: u64,
 }
 
 impl Disk for Counting<'_> {
@@ -267,7 +268,7 @@ pub const CLASSES: [(&str, Order); 3] =
     [("keeps", Order::KeepsCompleted), ("prefix", Order::Prefix), ("unordered", Order::Unordered)];
 
 /// The name of a class.
-fn class(order: Order) -> &'static str {
+pub(crate) fn class(order: Order) -> &'static str {
     CLASSES.iter().find(|(_, one)| *one == order).map_or("unordered", |(name, _)| name)
 }
 

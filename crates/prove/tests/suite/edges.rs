@@ -3,7 +3,7 @@
 #![cfg(debug_assertions)]
 #![allow(missing_docs)]
 
-use crate::{planted_bugs, planted_files};
+use crate::{planted_bugs, planted_files, planted_log};
 use seekless_engine::edge::Edge;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -65,6 +65,7 @@ fn each_planted_bug_has_a_run() {
     let stored = stored("planted-");
     let blocks = planted_bugs::planted().into_iter().map(|one| one.1);
     let bugs = blocks.chain(planted_files::planted().into_iter().map(|one| one.1));
+    let bugs = bugs.chain(planted_log::planted().map(|one| one.1));
     let missing: BTreeSet<String> =
         bugs.map(|bug| format!("{bug:?}")).filter(|bug| !stored.contains(bug)).collect();
     assert!(missing.is_empty(), "no run is stored of {missing:?}");

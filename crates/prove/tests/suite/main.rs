@@ -11,6 +11,7 @@ mod making;
 mod own_subject;
 mod planted_bugs;
 mod planted_files;
+mod planted_log;
 mod rules;
 mod sweep;
 mod tasks;

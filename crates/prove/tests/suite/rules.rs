@@ -3,7 +3,7 @@
 #![cfg(debug_assertions)]
 
 use crate::hunters::each;
-use crate::{planted_bugs, planted_files};
+use crate::{planted_bugs, planted_files, planted_log};
 use seekless_engine::planted::{PlantedBug, with_bug};
 use seekless_prove::rules::{Judge, alone};
 use seekless_prove::{ProveOptions, ProveReport, Rule, Subject, prove};
@@ -28,6 +28,8 @@ const SHOWN: &[(Rule, &str, PlantedBug, u64, u64)] = &[
     (Rule::FsyncedName, "ffs async", PlantedBug::AckBeforeDurable, 1, 3),
     (Rule::ImageSound, "ffs sync", PlantedBug::EntryBeforeInode, 1, 3),
     (Rule::KindKept, "ffs sync", PlantedBug::GenerationKept, 1, 347),
+    (Rule::LogDurable, "log", PlantedBug::AckBeforeDurable, 1, 1_000),
+    (Rule::LogPrefix, "log", PlantedBug::TailPastGap, 1, 1_000),
     (Rule::MarkedInUse, "ffs soft", PlantedBug::InodeBeforeBitmap, 1, 31),
     (Rule::MembersAgree, "inplace on RAID-5 of 3", PlantedBug::NoWriteLog, 1, 139),
     (Rule::Mounts, "vlog", PlantedBug::FreeBeforeCommit, 1, 1430),
@@ -103,7 +105,11 @@ fn hunt_by_name(
     }
     let files =
         planted_files::planted().into_iter().find(|one| one.0.name() == name && one.1 == bug);
-    files.map(|(subject, _)| hunt(subject, rule, bug, seed, states))
+    if let Some((subject, _)) = files {
+        return Some(hunt(subject, rule, bug, seed, states));
+    }
+    let log = planted_log::planted().into_iter().find(|one| one.0.name() == name && one.1 == bug);
+    log.map(|(subject, _)| hunt(subject, rule, bug, seed, states))
 }
 
 #[test]
@@ -139,12 +145,14 @@ fn the_page_lists_the_rules() {
     assert!(missing.is_empty(), "the table of the page lacks these lines:\n{missing:#?}");
 }
 
-/// True if a judge looks at block volumes, and if it looks at file systems.
+/// True if a judge looks at block volumes, and if it looks at file systems. The judge of records
+/// looks at neither.
 fn looks_at(judge: Judge) -> (bool, bool) {
     match judge {
         Judge::History | Judge::BlockClient => (true, false),
         Judge::Image | Judge::Check | Judge::Tree | Judge::FileClient => (false, true),
         Judge::State | Judge::Run | Judge::Subject => (true, true),
+        Judge::Records => (false, false),
     }
 }
 

@@ -1,11 +1,31 @@
-//! `seekless prove --fs`: which file system is proved, and under which policy.
+//! `seekless prove --fs`: which file system is proved, and under which policy; or the log.
 
 use crate::failure::Failure;
 use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
-use seekless_prove::Order;
 use seekless_prove::files::{Ace, CLASSES, FileSubject, Rules};
+use seekless_prove::{LogSubject, Order};
+
+/// What `--fs` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A file system.
+    Kind(Kind),
+    /// The log as a service.
+    Log,
+}
+
+/// The name of the log.
+pub const LOG: &str = "log";
+
+/// What has this name.
+pub fn named(name: &str) -> Result<Named, String> {
+    match name {
+        LOG => Ok(Named::Log),
+        name => name.parse().map(Named::Kind).map_err(|error| format!("{error}, {LOG}")),
+    }
+}
 
 /// The policy that has this name.
 pub fn policy(name: &str) -> Result<PolicyKind, String> {
@@ -75,4 +95,22 @@ pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileS
         device,
         ..subject
     })
+}
+
+/// The log.
+///
+/// # Errors
+/// An option that is about file systems.
+pub fn log(policy: PolicyKind, variant: Variant) -> Result<LogSubject, Failure> {
+    let Variant { data, judge, ace, trusts, device } = variant;
+    let is_about_files = policy != PolicyKind::default()
+        || trusts
+        || data.is_some()
+        || judge.is_some()
+        || ace.is_some();
+    if is_about_files {
+        let problem = "--fs log: only --device goes with it of the options for file systems";
+        return Err(Failure::usage(problem).hint("leave out the others"));
+    }
+    Ok(LogSubject { device })
 }

@@ -137,6 +137,7 @@ fn again(saved: &Saved, file: &Path, plant: Plant) -> Result<ProveReport, Failur
     match saved.chosen(file)? {
         Chosen::Block(subject) => replay(saved, subject, file, plant),
         Chosen::Files(subject) => replay(saved, subject, file, plant),
+        Chosen::Log(subject) => replay(saved, subject, file, plant),
     }
 }
 

@@ -13,7 +13,9 @@ use seekless_prove::Order;
 use seekless_prove::files::{CLASSES, Rules};
 use seekless_prove::oracle::Oracle;
 use seekless_prove::script::Request;
-use seekless_prove::{BlockSubject, FileSubject, Keep, ProveOptions, Recorded, Subject, Violation};
+use seekless_prove::{
+    BlockSubject, FileSubject, Keep, LogSubject, ProveOptions, Recorded, Subject, Violation,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,6 +89,21 @@ impl Saveable for FileSubject {
     }
 }
 
+impl Saveable for LogSubject {
+    fn saved(self) -> Saved {
+        Saved {
+            layout: files::LOG.to_owned(),
+            device: self.device.and_then(class).map(|(name, _)| name.to_owned()),
+            ..Saved::default()
+        }
+    }
+}
+
+/// A class of devices and its name.
+fn class(order: Order) -> Option<(&'static str, Order)> {
+    CLASSES.into_iter().find(|(_, one)| *one == order)
+}
+
 impl Saved {
     /// Reads a file.
     ///
@@ -111,6 +128,11 @@ impl Saved {
     pub fn chosen(&self, file: &Path) -> Result<Chosen, Failure> {
         if let Some(subject) = files_of(self).map_err(|error| bad(file, &error))? {
             return Ok(Chosen::Files(subject));
+        }
+        if self.layout == files::LOG {
+            let device = self.device.as_deref().map(files::device).transpose();
+            let device = device.map_err(|error| bad(file, &error))?;
+            return Ok(Chosen::Log(LogSubject { device }));
         }
         let layout: Kind = self.layout.parse().map_err(|error| bad(file, &format!("{error}")))?;
         let level = |(number, members)| {
@@ -239,7 +261,6 @@ fn files_of(saved: &Saved) -> Result<Option<FileSubject>, String> {
 /// The part of a saved run that names a file system.
 fn saved_files(subject: FileSubject) -> Saved {
     let FileSubject { kind, policy, data, rules, ace, trusts, device, .. } = subject;
-    let class = |order: Order| CLASSES.into_iter().find(|(_, one)| *one == order);
     Saved {
         layout: kind.name.to_owned(),
         policy: Some(policy.name().to_owned()),

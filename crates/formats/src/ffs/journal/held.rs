@@ -5,20 +5,18 @@
 
 use super::patches::{Patches, kind};
 use super::place::shape;
-use crate::error::{FsError, is_damage};
+use crate::error::FsError;
 use crate::ffs::offline::superblocks::{Found, load};
 use crate::ffs::ondisk::format::{LOG_IN_USE, LogPlace, PolicyAdvice, SUPERBLOCK_AT, Superblock};
 use crate::ffs::ondisk::geometry::Geometry;
-use bytes::Bytes;
-use seekless_engine::data::Data;
+use crate::log::window::{AHEAD, Window};
 use seekless_engine::disk::Disk;
-use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_fs::log::format::PAYLOAD;
 use seekless_fs::log::group::{HEAD, RECORD_HEAD};
 use seekless_fs::log::scan::{newest, scan_to_damage, superblock as log_superblock};
 use seekless_fs::log::{
-    GroupView, LogError, LogSource, LogSuperblock, Lsn, Record, Redo, Ring, Scanned, Space,
+    GroupView, LogError, LogSuperblock, Lsn, Record, Redo, Ring, Scanned, Space,
 };
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::Field;
@@ -29,9 +27,6 @@ pub const FRAGMENTS: u8 = 0;
 
 /// Groups that a sector of the log can hold at most.
 const MOST_GROUPS: u64 = (PAYLOAD / (HEAD + RECORD_HEAD)) as u64;
-/// Blocks of the log in one read.
-const AHEAD: u64 = 64;
-
 /// What a log holds.
 #[derive(Debug)]
 pub struct Held {
@@ -74,9 +69,9 @@ pub fn may_hold_groups(found: &Found) -> bool {
 /// the volume; errors of the volume. Damage of the log is no error here.
 pub fn read(disk: &mut dyn Disk, superblock: &Superblock, counts: bool) -> Result<Held, FsError> {
     let range = range(disk, superblock)?;
-    let mut source = Source::new(disk, range.clone());
+    let mut source = Window::new(disk, range.clone(), AHEAD);
     let held = read_range(&mut source, superblock, range, counts);
-    match source.failed {
+    match source.failed() {
         Some(error) => Err(error.into()),
         None => held,
     }
@@ -110,7 +105,7 @@ fn range(disk: &dyn Disk, superblock: &Superblock) -> Result<Range<BlockNr>, FsE
 }
 
 fn read_range(
-    source: &mut Source<'_>,
+    source: &mut Window<'_>,
     superblock: &Superblock,
     range: Range<BlockNr>,
     counts: bool,
@@ -266,6 +261,7 @@ fn is_sound(group: &GroupView<'_>, geometry: &Geometry) -> bool {
         }
         Record::Orphan(inode) | Record::Adopted(inode) => inode < geometry.inodes(),
         Record::Checkpoint(_) => true,
+        Record::Entry(_) | Record::Epoch { .. } => false,
     })
 }
 
@@ -285,54 +281,4 @@ fn bytes_of((what, first, count): Space, geometry: &Geometry) -> Vec<Field> {
         at = until;
     }
     fields
-}
-
-/// The range of a log on a volume, read in long pieces.
-struct Source<'d> {
-    disk: &'d mut dyn Disk,
-    range: Range<BlockNr>,
-    /// The first block of the last piece, and its blocks.
-    piece: (u64, Vec<Option<Bytes>>),
-    /// The volume failed.
-    failed: Option<IoError>,
-}
-
-impl<'d> Source<'d> {
-    fn new(disk: &'d mut dyn Disk, range: Range<BlockNr>) -> Source<'d> {
-        Source { disk, range, piece: (0, Vec::new()), failed: None }
-    }
-
-    fn read(&mut self, first: u64, count: u64) -> Result<Data, IoError> {
-        let count = u32::try_from(count).expect("a piece is short");
-        self.disk.read(self.range.start + first, count)
-    }
-
-    fn read_piece(&mut self, first: u64) -> Vec<Option<Bytes>> {
-        let count = AHEAD.min(self.range.end - self.range.start - first);
-        match self.read(first, count) {
-            // Block by block: a volume may have them apart, and each is looked at alone.
-            Ok(data) => data.each().map(|block| Some(block.to_bytes())).collect(),
-            Err(_) => (first..first + count).map(|block| self.read_one(block)).collect(),
-        }
-    }
-
-    fn read_one(&mut self, block: u64) -> Option<Bytes> {
-        match self.read(block, 1) {
-            Ok(data) => Some(data.to_bytes()),
-            Err(error) => {
-                self.failed = self.failed.or(Some(error).filter(|error| !is_damage(error)));
-                None
-            }
-        }
-    }
-}
-
-impl LogSource for Source<'_> {
-    fn block(&mut self, block: u64) -> Option<Bytes> {
-        let first = block / AHEAD * AHEAD;
-        if self.piece.0 != first || self.piece.1.is_empty() {
-            self.piece = (first, self.read_piece(first));
-        }
-        self.piece.1.get((block - first) as usize)?.clone()
-    }
 }
