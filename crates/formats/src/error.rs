@@ -130,8 +130,8 @@ pub enum FsError {
     LogFull,
     /// The file system has no log of the kind that the policy needs.
     #[error(
-        "the file system has no log {}, so --policy {} is refused; `seekless fs switch-policy` gives \
-         it one",
+        "the file system has no log {}, so --policy {} is refused; `seekless fs switch-policy` \
+         gives it one",
         match .0 {
             policy if policy.has_own_log_volume() => "on another volume",
             policy if policy.has_log_in_file() => "in a file",

@@ -1,11 +1,12 @@
 //! `seekless reproduce`: figures of the papers about file systems, with a verdict for each claim.
 
+mod kept;
 mod runs;
+mod which;
 
 use crate::clock::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::policies;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::figures::job::FigureError;
 use seekless_lab::figures::{Figure, Settings, jobs, judge};
@@ -13,6 +14,7 @@ use seekless_layouts::Kind;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use which::Which;
 
 /// Arguments of `seekless reproduce`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +24,7 @@ Examples:
   seekless reproduce dcd/tree --quick
   seekless reproduce vlog/update --layout vlog,inplace --svg update.svg
   seekless reproduce joint --json
+  seekless reproduce journal/all --keep results     # again after a break: goes on
 
 Each figure is a set of runs of `seekless sim-fs`. The tables show the numbers of the paper beside
 ours, as far as it prints them. Verdicts: `holds`; `differs`, with the measurement that shows why;
@@ -30,8 +33,8 @@ states; `calibration`, if the model was fitted to it. All rates are of virtual t
 gives the same report.")]
 pub struct Args {
     /// The figure.
-    #[arg(value_name = "FIGURE", value_parser = figures())]
-    figure: Figure,
+    #[arg(value_name = "FIGURE", value_parser = which::parser())]
+    figure: Which,
     /// Only these policies, separated by commas. [default: all of the figure; those with a log
     /// belong to `journal` and `joint`]
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = policies())]
@@ -55,16 +58,16 @@ pub struct Args {
     /// Also draw the figure into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print one JSON object.
+    /// Keep each finished figure in this directory, and print those that are there: a run that was
+    /// broken off goes on behind them.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["claim", "svg"])]
+    keep: Option<PathBuf>,
+    /// Print the claims as tables of Markdown, and nothing else.
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Print one JSON object for each figure.
     #[arg(long)]
     json: bool,
-}
-
-/// The figures on the command line.
-fn figures() -> impl TypedValueParser<Value = Figure> {
-    let named = |name: &str| Figure::ALL.into_iter().find(|figure| figure.name() == name);
-    let known = Figure::ALL.map(|figure| PossibleValue::new(figure.name()).help(figure.title()));
-    PossibleValuesParser::new(known).try_map(move |name| named(&name).ok_or("no such figure"))
 }
 
 /// A claim with a number.
@@ -77,11 +80,51 @@ fn planted(text: &str) -> Result<(String, f64), String> {
     }
 }
 
-/// Measures the figure and prints it.
+/// Measures the figures and prints them.
 ///
 /// # Errors
 /// If a run finds a defect, or the picture cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if args.figure.only().is_none() && (args.svg.is_some() || !args.claim.is_empty()) {
+        return Err(Failure::usage(format!("{} has several figures", args.figure.name))
+            .hint("--svg and --claim are for one figure"));
+    }
+    for &figure in &args.figure.figures {
+        refuse_policies(args, figure)?;
+    }
+    for (at, &figure) in args.figure.figures.iter().enumerate() {
+        let text = kept_or_measured(args, figure)?;
+        // JSON objects stand one behind the other; texts and tables are set apart.
+        let gap = if at > 0 && !args.json { "\n" } else { "" };
+        writeln!(out, "{gap}{}", text.trim_end())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// The text of a figure, from an earlier run if it was kept.
+fn kept_or_measured(args: &Args, figure: Figure) -> Result<String, Failure> {
+    let Some(dir) = &args.keep else { return measured(args, figure) };
+    let Args { seed, quick, policy, layout, .. } = args;
+    let policies: Vec<&str> = policy.iter().map(|policy| policy.name()).collect();
+    let layouts: Vec<&str> = layout.iter().map(|kind| kind.name()).collect();
+    let settings = format!("seed {seed} quick {quick} policies {policies:?} layouts {layouts:?}");
+    let form = match (args.json, args.markdown) {
+        (true, _) => "json",
+        (_, true) => "md",
+        _ => "txt",
+    };
+    let kept = kept::Kept::new(dir, figure.name(), &settings, form)?;
+    if let Some(text) = kept.read()? {
+        return Ok(text);
+    }
+    let text = measured(args, figure)?;
+    kept.write(&text)?;
+    Ok(text)
+}
+
+/// The text of a figure that is measured now.
+fn measured(args: &Args, figure: Figure) -> Result<String, Failure> {
     let settings = Settings {
         seed: args.seed,
         quick: args.quick,
@@ -89,32 +132,33 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         layouts: args.layout.clone(),
     };
     let planted: BTreeMap<String, f64> = args.claim.iter().cloned().collect();
-    refuse_policies(args)?;
-    let jobs = jobs(args.figure, &settings);
+    let jobs = jobs(figure, &settings);
     if jobs.is_empty() {
-        return Err(Failure::usage(format!("{}: there is nothing to run", args.figure.name()))
+        return Err(Failure::usage(format!("{}: there is nothing to run", figure.name()))
             .hint("a policy with a log runs on --layout inplace here"));
     }
-    let outcomes = runs::run(args.figure.name(), &jobs, threads(args), host_clock)?;
-    let report = judge(args.figure, &settings, &outcomes, &planted)?;
+    let outcomes = runs::run(figure.name(), &jobs, threads(args), host_clock)?;
+    let report = judge(figure, &settings, &outcomes, &planted)?;
     if let Some(path) = &args.svg {
         std::fs::write(path, report.chart.to_svg()).map_err(|error| {
             Failure::failed(format!("cannot write {}: {error}", path.display()))
         })?;
     }
-    let text = if args.json { report.to_json() } else { report.to_text() };
-    writeln!(out, "{}", text.trim_end())?;
-    Ok(())
+    Ok(match (args.json, args.markdown) {
+        (true, _) => report.to_json(),
+        (_, true) => report.to_markdown(),
+        _ => report.to_text(),
+    })
 }
 
 /// Refuses a policy that the figure does not run under.
-fn refuse_policies(args: &Args) -> Outcome {
-    let known = args.figure.policies();
+fn refuse_policies(args: &Args, figure: Figure) -> Outcome {
+    let known = figure.policies();
     let Some(other) = args.policy.iter().find(|policy| !known.contains(policy)) else {
         return Ok(());
     };
     let names: Vec<&str> = known.iter().map(|policy| policy.name()).collect();
-    let (figure, other) = (args.figure.name(), other.name());
+    let (figure, other) = (figure.name(), other.name());
     Err(Failure::usage(format!("{figure} does not run under the policy {other}"))
         .hint(format!("choose --policy {}", names.join(" or "))))
 }

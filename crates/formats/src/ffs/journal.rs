@@ -2,8 +2,9 @@
 //!
 //! [`held`] reads the log. [`recover`] brings the volume up to date, for a mount that writes;
 //! [`empty`] does so for a repair, which goes on by itself; [`abandon`] gives up a log that is
-//! lost; [`switch`] gives the file system another policy, and a log if that wants one. [`overlay`] shows the volume as recovery would leave it, and writes nothing: a mount that
-//! only reads and a check use it.
+//! lost; [`switch`] gives the file system another policy, and a log if that wants one. [`overlay`]
+//! shows the volume as recovery would leave it, and writes nothing: a mount that only reads and a
+//! check use it.
 
 pub mod abandon;
 pub mod empty;

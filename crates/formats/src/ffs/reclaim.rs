@@ -102,6 +102,8 @@ pub struct Reclaim {
     again: bool,
     /// Fragments that were in use and that no inode is known to have.
     fragments: Marks,
+    /// Fragments of the file of the log: the superblock says that they are in use.
+    log: Range<u32>,
     /// Inodes that were in use.
     inodes: Marks,
     /// Inodes whose names an operation has changed.
@@ -145,6 +147,7 @@ impl Reclaim {
             most_bytes,
             again: false,
             fragments: none(),
+            log: 0..0,
             inodes: none(),
             touched: none(),
             exact: Marks::new(0..geometry.inodes()),
@@ -159,6 +162,11 @@ impl Reclaim {
         };
         reclaim.begin_part(geometry, 0);
         reclaim
+    }
+
+    /// The same with a log in a file, which has these fragments whatever its inode says.
+    pub fn with_log(self, log: Range<u32>) -> Reclaim {
+        Reclaim { log, ..self }
     }
 
     /// Makes clones cheap.

@@ -8,8 +8,8 @@
 //! durable: after a flush, or at completion where the volume keeps what it has completed. Space is
 //! used again after a superblock with a later start is durable.
 //!
-//! A ring that counts only what a superblock names ([`Ring::count_named_only`]) says that a group is
-//! durable when a superblock behind it is: recovery ends there.
+//! A ring that counts only what a superblock names ([`Ring::count_named_only`]) says that a group
+//! is durable when a superblock behind it is: recovery ends there.
 
 use crate::log::format::{
     Kept, LogShape, LogSuperblock, Lsn, NO_FILE_SYSTEM, PAYLOAD, SECTOR_HEAD, SectorHead,

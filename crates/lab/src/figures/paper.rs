@@ -1,8 +1,8 @@
 //! The platform of paper 001: its host, its file system, and the systems that keep a log.
 //!
-//! The log of WAFS has 128 MB and is written in blocks of 4 KB. That of LFFS-file has 1 % of the file
-//! system and is written in clusters of 64 KB (J4). A call forces it once (J52), and content goes at
-//! any time: the paper orders metadata only.
+//! The log of WAFS has 128 MB and is written in blocks of 4 KB. That of LFFS-file has 1 % of the
+//! file system and is written in clusters of 64 KB (J4). A call forces it once (J52), and content
+//! goes at any time: the paper orders metadata only.
 
 use crate::files::host::Host;
 use crate::files::run::FilesOptions;

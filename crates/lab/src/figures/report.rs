@@ -64,24 +64,25 @@ fn wrapped(out: &mut String, indent: usize, text: &str) {
 }
 
 fn claim(out: &mut String, claim: &Claim) {
-    let Claim { id, says, found, verdict, because, sensitivity, .. } = claim;
+    let Claim { id, says, found, verdict, because, .. } = claim;
     let _ = writeln!(out, "  {id:<26}{}", verdict.name());
     wrapped(out, 6, says);
     if !found.is_empty() {
-        let range = match (sensitivity, claim.measured) {
-            (Some([half, double]), Some(value)) if moved(value, *half) || moved(value, *double) => {
-                format!(
-                    " ({} to {} with half to double free costs)",
-                    number(*half),
-                    number(*double)
-                )
-            }
-            _ => String::new(),
-        };
+        let range = spread(claim, " with half to double free costs");
         wrapped(out, 6, &format!("measured: {found}{range}"));
     }
     if let Some(because) = because {
         wrapped(out, 6, &format!("because {because}"));
+    }
+}
+
+/// The values with half and with double the free costs of the host, if they are worth a word.
+fn spread(claim: &Claim, with: &str) -> String {
+    match (claim.sensitivity, claim.measured) {
+        (Some([half, double]), Some(value)) if moved(value, half) || moved(value, double) => {
+            format!(" ({} to {}{with})", number(half), number(double))
+        }
+        _ => String::new(),
     }
 }
 
@@ -99,6 +100,29 @@ impl FigureReport {
     /// As JSON, indented.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report has only strings as keys")
+    }
+
+    /// The claims as a table of Markdown. Calibrations verify nothing and are left out.
+    pub fn to_markdown(&self) -> String {
+        let mut out = format!("## `{}`\n\n", self.figure);
+        out.push_str(
+            "| claim | what it says | verdict | measured, or why not |\n|---|---|---|---|\n",
+        );
+        for one in self.claims.iter().filter(|one| one.verdict != Verdict::Calibration) {
+            let Claim { id, says, found, verdict, because, .. } = one;
+            let measured = format!("{found}{}", spread(one, ""));
+            let because = because.iter().filter(|because| !because.is_empty());
+            let because = because.map(|because| match verdict {
+                Verdict::Differs => format!("because {because}"),
+                _ => because.clone(),
+            });
+            let parts: Vec<String> =
+                [measured].into_iter().filter(|part| !part.is_empty()).chain(because).collect();
+            let cell = |text: &str| text.replace('|', "\\|");
+            let (says, told) = (cell(says), cell(&parts.join("; ")));
+            let _ = writeln!(out, "| {id} | {says} | {} | {told} |", verdict.name());
+        }
+        out
     }
 
     /// As text.

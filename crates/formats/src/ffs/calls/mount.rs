@@ -15,6 +15,7 @@
 use crate::error::{FsError, is_damage};
 use crate::ffs::calls::personality::{Ffs, Format};
 use crate::ffs::calls::piece::Piece;
+use crate::ffs::journal::file::LogFile;
 use crate::ffs::journal::held::{self, may_hold_groups};
 use crate::ffs::journal::recover::recover;
 use crate::ffs::offline::superblocks;
@@ -98,7 +99,8 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     mark_in_use(&mut superblock, options);
     write(disk, &superblock, counter)?;
     if leaks {
-        let reclaim = Reclaim::new(&volume.geometry);
+        let log = LogFile::of(&superblock)?.map(|file| file.fragments);
+        let reclaim = Reclaim::new(&volume.geometry).with_log(log.unwrap_or_default());
         volume.reclaim = Some(Box::new(reclaim));
     }
     let format = Format::new(volume, superblock, counter, leaks).with_recovered(applied);

@@ -188,7 +188,7 @@ impl Writer<'_> {
     }
 }
 
-/// Fragments that a log of so many bytes takes with its indirect blocks. The bytes are whole blocks.
+/// Fragments that a log of so many bytes, in whole blocks, takes with its indirect blocks.
 pub fn fragments_of(geometry: &Geometry, bytes: u64) -> u32 {
     let blocks = (bytes / geometry.block_bytes() as u64) as usize;
     let indirect = Shape::new(geometry, blocks).indirect_blocks();

@@ -1,9 +1,9 @@
 //! Where the log lies, and how long it is.
 //!
 //! The log is a range of the volume behind the file system: at the end of the volume, or on another
-//! device that is joined behind it; or it is a file ([`super::file`]). `mkfs` plans the file system in front of the log, so that its
-//! spare copies lie there, too. Only the two superblocks of the log are written: what else the
-//! range holds has no seal with the id of the log.
+//! device that is joined behind it; or it is a file ([`super::file`]). `mkfs` plans the file system
+//! in front of the log, so that its spare copies lie there, too. Only the two superblocks of the
+//! log are written: what else the range holds has no seal with the id of the log.
 
 use crate::error::FsError;
 use crate::ffs::journal::file;

@@ -180,8 +180,8 @@ impl LogPlace {
     /// The log is the file of [`LOG_INODE`], in one piece.
     pub const IN_FILE: u8 = 3;
 
-    /// True if a policy that keeps a log can keep it here. A log in a file serves policies with a log
-    /// on the same volume, too: a volume may have no room behind its file system.
+    /// True if a policy that keeps a log can keep it here. A log in a file serves all policies with
+    /// a log on the same volume, which may have no room behind its file system.
     pub fn serves(&self, policy: PolicyKind) -> bool {
         match self.kind {
             LogPlace::AT_END => !policy.has_own_log_volume() && !policy.has_log_in_file(),

@@ -31,6 +31,7 @@ pub(super) fn take(tx: &mut dyn Tx, vol: &mut Volume) -> Result<(), Stop> {
             reclaim.fragments.insert(start + index);
         })?;
         reclaim.fragments.remove(geometry.metadata_of(group));
+        reclaim.fragments.remove(reclaim.log.clone());
     }
     let reclaim = of(vol);
     match group + 1 < reclaim.part.end {

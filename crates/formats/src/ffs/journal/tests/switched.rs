@@ -4,8 +4,10 @@ use crate::error::FsError;
 use crate::ffs::journal::file::LogFile;
 use crate::ffs::journal::switch::{Switched, switch};
 use crate::ffs::kit::dying::{file, make, name};
+use crate::ffs::kit::sample::change_inode;
 use crate::ffs::ondisk::format::{LogPlace, State};
 use crate::ffs::{Ffs, check, load, mkfs, mount, repair};
+use crate::ffs::{Finding, Inode};
 use crate::report::Severity;
 use crate::{MkfsOptions, MountOptions, SwitchOptions};
 use seekless_crash::device::cut::CutMedium;
@@ -13,7 +15,7 @@ use seekless_crash::fate::Fate;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk as _, MediumDisk};
-use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS};
+use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECONDS};
 use seekless_fs::block::Blocking;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, New, ROOT, Request};
@@ -230,6 +232,30 @@ fn assert_works_after_repair(mut cells: Cells) {
     let policy = superblock.policy.kind();
     let policy = if policy.has_own_log_volume() { PolicyKind::Async } else { policy };
     assert_works(&cells, policy);
+}
+
+/// Soft updates free what no inode has, but not the log.
+#[test]
+fn a_log_keeps_its_space_when_its_inode_is_lost() {
+    let mut cells = base(0);
+    switched(&mut cells, PolicyKind::LffsFile).expect("room");
+    let medium = CutMedium::new(cells);
+    drop(mounted(&medium, PolicyKind::Soft).expect("clean"));
+    let mut cells = medium.contents();
+    let geometry = load(&mut MediumDisk(&mut cells)).expect("whole").superblock.geometry();
+    change_inode(&mut cells, &geometry.expect("possible"), 3, |inode| *inode = Inode::default());
+    let medium = CutMedium::new(cells);
+    let mut files = mounted(&medium, PolicyKind::Soft).expect("it may leak");
+    while files.fs().format().reclaims() {
+        files.idle(SECONDS);
+    }
+    assert_eq!(files.unmount().1, Ok(()));
+    let mut cells = medium.contents();
+    let disk = &mut MediumDisk(&mut cells);
+    let found = check(disk).expect("it can be read");
+    assert_eq!(found.list, [Finding::LogFile], "its space is still marked as used");
+    repair(disk).expect("it can be repaired");
+    assert_works(&cells, PolicyKind::LffsFile);
 }
 
 /// The superblock says all of inode 3, so what is damaged of it comes back.
