@@ -78,6 +78,9 @@ pub struct CoreOptions {
     pub most_guards: Option<usize>,
     /// Time between two steps of background work.
     pub idle_step: Time,
+    /// Soft updates write the content of a file before what leads there. Only measurements of what
+    /// that costs do without it: a crash may then show what a block held before.
+    pub data_order: bool,
 }
 
 /// Bytes of a guard or a fact with what it keeps: a guard of an inode takes the most.
@@ -119,6 +122,7 @@ impl Default for CoreOptions {
             ordering: Ordering::default(),
             most_guards: None,
             idle_step: 10 * MILLIS,
+            data_order: true,
         }
     }
 }

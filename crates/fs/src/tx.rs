@@ -107,6 +107,8 @@ pub enum Why {
     Bits,
     /// Content of a file.
     Data,
+    /// An address in an indirect block, for the inode that has the size.
+    Address,
     /// Content of a directory, an indirect block or a symbolic link.
     Content,
     /// Content that the disk has at another place.

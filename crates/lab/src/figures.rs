@@ -15,6 +15,7 @@ pub mod job;
 mod joint;
 mod large;
 mod micro;
+mod news;
 mod pairs;
 mod paper;
 mod postmark;
@@ -22,8 +23,11 @@ mod published;
 mod reads;
 pub mod report;
 mod responses;
+mod sdet;
 mod setup;
 mod small;
+mod speeds;
+mod ssh;
 pub mod table;
 mod tree;
 mod update;
@@ -49,6 +53,12 @@ pub enum Figure {
     JournalCrashes,
     /// Paper 001, section 10.
     JournalPostMark,
+    /// Paper 001, table 4.
+    JournalSsh,
+    /// Paper 001, table 5.
+    JournalNews,
+    /// Paper 001, figure 4.
+    JournalSdet,
     /// Paper 002, figures 7 to 9.
     DcdTree,
     /// Paper 002, figures 11 and 12.
@@ -87,11 +97,14 @@ const UFS_AND_LFS: [System; 2] =
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Figure; 11] = [
+    pub const ALL: [Figure; 14] = [
         Figure::JournalMicro,
         Figure::JournalPairs,
         Figure::JournalCrashes,
         Figure::JournalPostMark,
+        Figure::JournalSsh,
+        Figure::JournalNews,
+        Figure::JournalSdet,
         Figure::DcdTree,
         Figure::DcdResponses,
         Figure::DcdBandwidth,
@@ -107,6 +120,9 @@ impl Figure {
             Figure::JournalPairs => pairs::PARTS,
             Figure::JournalCrashes => crashes::PARTS,
             Figure::JournalPostMark => postmark::PARTS,
+            Figure::JournalSsh => ssh::PARTS,
+            Figure::JournalNews => news::PARTS,
+            Figure::JournalSdet => sdet::PARTS,
             Figure::DcdTree => tree::PARTS,
             Figure::DcdResponses => responses::PARTS,
             Figure::DcdBandwidth => bandwidth::PARTS,

@@ -57,6 +57,10 @@ pub struct Args {
     /// Take a completed write for durable, on a volume that reports early, too.
     #[arg(long)]
     trust_completions: bool,
+    /// Let soft updates write content of files in no order. A crash may then show what a block held
+    /// before: this is for measurements only.
+    #[arg(long)]
+    no_data_order: bool,
     /// Let the volume carry out one request at a time: a lock over all of it.
     #[arg(long)]
     one_lock: bool,
@@ -94,7 +98,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST", default_value = "none")]
     host: String,
     /// Files of `small` [1500], `pairs` [50000] and `postmark` [500]; of `micro` for each size
-    /// [128 MB, at least 512].
+    /// [128 MB, at least 512]; of `news` at the start [520000], with a like share of all else.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     files: Option<u32>,
     /// Transactions of `postmark` [500].
@@ -155,6 +159,13 @@ const LARGEST_FILE: u64 = 1 << 30;
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
     given.refuse_without_effect(&[args.layout], "choose --layout")?;
     refuse_what_means_nothing(args)?;
+    if args.no_data_order && args.policy != PolicyKind::Soft {
+        let policy = args.policy.name();
+        return Err(Failure::usage(format!(
+            "--no-data-order: the policy {policy} has no use for it"
+        ))
+        .hint("leave it out, or choose --policy soft"));
+    }
     args.journal.refuse_without_effect(args.policy)?;
     let options = options(args)?;
     // A disk that does not exist is an error before anything runs.
@@ -180,9 +191,9 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
 
 /// Refuses amounts that the program has no use for.
 fn refuse_what_means_nothing(args: &Args) -> Outcome {
-    use ProgramKind::{Micro, Pairs, PostMark, Small, Tree, Update};
+    use ProgramKind::{Micro, News, Pairs, PostMark, Small, Tree, Update};
     let flags = [
-        ("--files", args.files.is_some(), &[Micro, Small, Pairs, PostMark][..]),
+        ("--files", args.files.is_some(), &[Micro, Small, Pairs, PostMark, News][..]),
         ("--transactions", args.transactions.is_some(), &[PostMark]),
         ("--sizes", !args.sizes.is_empty(), &[Micro]),
         ("--placements", args.placements.is_some(), &[Pairs]),
@@ -259,6 +270,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         journal: args.journal.options(),
         trust_completions: args.trust_completions,
         one_lock: args.one_lock,
+        data_order: !args.no_data_order,
     })
 }
 

@@ -4,11 +4,14 @@ use crate::harness::seekless;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-const FIGURES: [&str; 11] = [
+const FIGURES: [&str; 14] = [
     "journal/micro",
     "journal/pairs",
     "journal/crashes",
     "journal/postmark",
+    "journal/ssh",
+    "journal/news",
+    "journal/sdet",
     "dcd/tree",
     "dcd/responses",
     "dcd/bandwidth",

@@ -6,13 +6,16 @@
 use crate::harness::seekless;
 use std::path::PathBuf;
 
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 9] = [
     "small",
     "large",
     "pairs --files 2000",
     "postmark",
     "tree",
     "update --file-size 1M --updates 200",
+    "ssh",
+    "sdet --users 3",
+    "news --files 4000 --memory 1M",
 ];
 const POLICIES: [&str; 3] = ["async", "sync", "soft"];
 const LAYOUTS: [&str; 7] = ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog"];

@@ -20,12 +20,15 @@ fn refused(args: &[&str], part: &str) {
 }
 
 /// Each program, with few files.
-const PROGRAMS: [&[&str]; 7] = [
+const PROGRAMS: [&[&str]; 10] = [
     &["--program", "micro", "--files", "20", "--sizes", "1k,70k"],
     &["--program", "small", "--files", "100"],
     &["--program", "large"],
+    &["--program", "news", "--files", "400"],
     &["--program", "pairs", "--files", "200"],
     &["--program", "postmark", "--files", "50", "--transactions", "100"],
+    &["--program", "sdet"],
+    &["--program", "ssh"],
     &["--program", "tree"],
     &["--program", "update", "--file-size", "1M", "--updates", "50"],
 ];
@@ -108,6 +111,8 @@ fn what_means_nothing_is_refused() {
     refused(&with(&["--warm-up", "5"]), "choose --program update");
     refused(&with(&["--rest", "5"]), "choose --program tree or update");
     refused(&with(&["--policy", "brave"]), "async");
+    refused(&with(&["--no-data-order"]), "choose --policy soft");
+    refused(&["--program", "ssh", "--disk", "st19101", "--files", "5"], "no use for it");
     refused(&with(&["--size", "1T"]), "layout inplace has room for");
     refused(&with(&["--block", "3k"]), "block");
     refused(&with(&["--log", "st19101"]), "the layout inplace has no use for it");
@@ -252,4 +257,32 @@ fn options_of_a_log_are_refused_where_they_mean_nothing() {
     refused(&with(&large), "the disk st19101 has");
     let vlog = ["--layout", "vlog", "--fragment", "1k", "--policy", "wafs-1async"];
     refused(&with(&vlog), "writes single sectors");
+}
+
+/// Claim J22 fixes what ssh computes, from FFS-async on the platform of paper 001 alone.
+#[test]
+fn ssh_takes_the_time_that_it_was_calibrated_for() {
+    let disk = ["--disk", "cheetah9lp", "--no-write-cache", "--block", "8k", "--fragment", "1k"];
+    let args = ["--program", "ssh", "--host", "p3-500"];
+    let report = report(&[&args[..], &disk].concat());
+    for (phase, seconds) in [(0, 1.02), (1, 10.38), (2, 42.60)] {
+        let measured = report["phases"][phase]["elapsed_seconds"].as_f64().expect("a number");
+        assert!((measured / seconds - 1.0).abs() < 0.02, "phase {phase}: {measured} s");
+    }
+}
+
+/// Without the order of content fewer images are rolled back, but names are ordered still.
+#[test]
+fn the_order_of_content_can_be_left_out() {
+    let args = ["--program", "postmark", "--policy", "soft", "--disk", "cheetah9lp"];
+    let small = ["--memory", "512K", "--files", "300", "--no-write-cache"];
+    let args = [&args[..], &small].concat();
+    let (with, without) = (report(&args), report(&[&args[..], &["--no-data-order"]].concat()));
+    let [ordered, free] = [&with, &without].map(|report| counted(report, "images rolled back"));
+    assert!(0.0 < free && free < ordered, "{ordered} images were rolled back, {free} without");
+    assert!(with["data_order"].is_null() && without["data_order"] == false, "it is named");
+    let text =
+        seekless().arg("sim-fs").args(args).arg("--no-data-order").output().expect("it runs");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("(soft, content in no order)"), "{text}");
 }

@@ -25,6 +25,8 @@ pub struct Ordered {
     guards: Guards<Vec<Deferred>>,
     /// Calls for durability are under way.
     awaited: bool,
+    /// `soft` keeps what leads to content of a file from the disk until the content is there.
+    data_order: bool,
 }
 
 /// What a transaction frees.
@@ -41,7 +43,14 @@ struct Frees {
 impl Ordered {
     /// A policy of this kind, with nothing to order.
     pub fn new(kind: PolicyKind) -> Ordered {
-        Ordered { kind, guards: Guards::default(), awaited: false }
+        Ordered { kind, guards: Guards::default(), awaited: false, data_order: true }
+    }
+
+    /// The same without the order of content: after a crash, files may hold what their blocks held
+    /// before. Only measurements want that (paper 001, section 6; claim J9).
+    #[must_use]
+    pub fn without_data_order(self) -> Ordered {
+        Ordered { data_order: false, ..self }
     }
 
     /// What the disk does not show before the transaction, and the guards that keep it back: names
@@ -76,11 +85,12 @@ impl Ordered {
     /// True if the policy waits for such a need.
     fn waits_for(&self, need: &Need, hidden: &BTreeMap<Field, u64>) -> bool {
         match need.why {
-            Why::Data if planted(PlantedBug::PointerBeforeData) => false,
+            Why::Data | Why::Address if planted(PlantedBug::PointerBeforeData) => false,
             Why::Content | Why::Moved if planted(PlantedBug::PointerBeforeContent) => false,
             Why::Moved => true,
             _ if self.kind == PolicyKind::Async => false,
-            Why::Bits | Why::Data => self.kind == PolicyKind::Soft,
+            Why::Data => self.kind == PolicyKind::Soft && self.data_order,
+            Why::Bits | Why::Address => self.kind == PolicyKind::Soft,
             Why::Content | Why::Link => true,
             Why::Removal => !self.never_shown(need.field, hidden),
             Why::Body => true,
@@ -267,5 +277,43 @@ fn at_once(rule: &Rule) -> Option<Field> {
     match rule {
         Rule::AtOnce(field) => Some(*field),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    /// What needs keep a change from the disk.
+    fn kept_back(mut policy: Ordered) -> Vec<Why> {
+        let all =
+            [Why::Bits, Why::Data, Why::Address, Why::Content, Why::Moved, Why::Link, Why::Removal];
+        let is_kept = |(why, block): (Why, BlockNo)| {
+            let change = Field::new(2 * block, 0, 4);
+            let need = Need { field: Field::new(2 * block + 1, 0, 4), why };
+            let olds = smallvec![(change, SmallVec::from_slice(&[0; 4]))];
+            let mut rules =
+                vec![Rule::Guard { olds, needs: smallvec![need], role: Role::Replaces }];
+            policy.committed(&mut rules, &mut Vec::new());
+            policy.is_guarded(change).then_some(why)
+        };
+        all.into_iter().zip(1..).filter_map(is_kept).collect()
+    }
+
+    #[test]
+    fn without_the_order_of_content_all_else_is_ordered() {
+        let all = kept_back(Ordered::new(PolicyKind::Soft));
+        assert_eq!(all.len(), 7, "{all:?}");
+        let left = kept_back(Ordered::new(PolicyKind::Soft).without_data_order());
+        let others: Vec<Why> = all.into_iter().filter(|why| *why != Why::Data).collect();
+        assert_eq!(left, others);
+    }
+
+    #[test]
+    fn ffs_waits_for_no_content_with_or_without_the_order() {
+        let plain = kept_back(Ordered::new(PolicyKind::Sync));
+        assert!(!plain.contains(&Why::Data) && plain.contains(&Why::Link), "{plain:?}");
+        assert_eq!(kept_back(Ordered::new(PolicyKind::Sync).without_data_order()), plain);
     }
 }

@@ -88,8 +88,6 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     judge.claim("J51/postmark", says).near(0.535, 0.07 / 0.535, against("sync"), because("sync"));
     let transactions = |policy| of(policy).map(rate);
     claims(judge, "large", &transactions, &|policy| because(policy)());
-    let says = "the same of netnews: 47 %";
-    judge.claim("J51/netnews", says).untold("the news program is not built");
     vec![table]
 }
 

@@ -8,6 +8,7 @@
 //! time, behind the calls that were made before it.
 
 use super::host::{Cpu, Host};
+use super::steps::Work;
 use seekless_engine::client::{Below, Client, Exchange};
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
@@ -28,6 +29,8 @@ pub enum Next {
     Call(Credentials, Request),
     /// Does nothing for so many nanoseconds.
     Pause(Time),
+    /// Computes, behind what the CPU has to do already.
+    Compute(Work),
     /// Ends.
     End,
 }
@@ -278,6 +281,10 @@ impl<F: FileSystem> FilesDriver<F> {
     fn follow(&mut self, user: usize, next: Next) -> State {
         match next {
             Next::Pause(span) => State::Pausing(self.now + span),
+            Next::Compute(work) => {
+                let cpu = self.cpu.as_mut();
+                State::Pausing(cpu.map_or(self.now, |cpu| cpu.compute(self.now, work)))
+            }
             Next::End => State::Ended,
             Next::Call(who, request) => {
                 let is_silent = matches!(request, Request::Forget { .. });

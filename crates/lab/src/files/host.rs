@@ -4,6 +4,7 @@
 //! overlaps with I/O. What a table's papers do not say is *free*; reports show each figure for half
 //! and double of all free costs.
 
+use super::steps::Work;
 use seekless_engine::units::Time;
 use seekless_fs::call::{Ino, Request};
 use seekless_fs::policy::PolicyKind;
@@ -183,6 +184,12 @@ impl Cpu {
         self.spend(now, cost)
     }
 
+    /// When a program that computes from now on has had its CPU time.
+    pub fn compute(&mut self, now: Time, work: Work) -> Time {
+        let factor = if work.is_free { self.host.factor } else { 1.0 };
+        self.spend(now, (work.ns as f64 * factor).round() as Time)
+    }
+
     /// Requests to the volume were started.
     pub fn started(&mut self, now: Time, requests: u64) {
         self.spend(now, requests * self.host.costs.request);
@@ -258,6 +265,16 @@ mod tests {
         assert_eq!(pair(&host.under(PolicyKind::Soft)), 130_000);
         assert_eq!(pair(&double.under(PolicyKind::Soft)), 130_000);
         assert_eq!(host.under(PolicyKind::Sync), host);
+    }
+
+    #[test]
+    fn a_program_computes_behind_calls_and_only_free_work_is_scaled() {
+        let mut cpu = Cpu::new(Host::find("p3-500").expect("a table of this crate").scaled(2.0));
+        let open = Request::Open { ino: 2, truncate: false };
+        assert_eq!(cpu.run(0, &open), 16_000);
+        assert_eq!(cpu.compute(0, Work { ns: 500, is_free: false }), 16_500);
+        assert_eq!(cpu.compute(0, Work { ns: 500, is_free: true }), 17_500);
+        assert_eq!(cpu.busy_ns, 17_500);
     }
 
     #[test]

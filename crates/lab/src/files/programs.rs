@@ -2,9 +2,12 @@
 
 mod large;
 mod micro;
+mod news;
 mod pairs;
 mod postmark;
+mod sdet;
 mod small;
+mod ssh;
 mod tree;
 mod update;
 
@@ -21,10 +24,16 @@ pub enum ProgramKind {
     Small,
     /// One file of 10 MB, sequentially and at random (paper 000, figure 7).
     Large,
+    /// A server of netnews stores and expires articles (paper 001, table 5).
+    News,
     /// Empty files are made and removed (paper 001, figure 3).
     Pairs,
     /// PostMark 1.5 (paper 001, figure 5).
     PostMark,
+    /// Users run scripts of commands at the same time (paper 001, figure 4).
+    Sdet,
+    /// ssh is unpacked, configured and built (paper 001, table 4).
+    Ssh,
     /// A source tree is unpacked, copied and removed (paper 002, figures 7 to 9).
     Tree,
     /// Blocks of one file are overwritten at random, each durably (paper 000, figure 8).
@@ -33,12 +42,15 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// All of them with their names.
-    pub const ALL: [(ProgramKind, &str); 7] = [
+    pub const ALL: [(ProgramKind, &str); 10] = [
         (ProgramKind::Micro, "micro"),
         (ProgramKind::Small, "small"),
         (ProgramKind::Large, "large"),
+        (ProgramKind::News, "news"),
         (ProgramKind::Pairs, "pairs"),
         (ProgramKind::PostMark, "postmark"),
+        (ProgramKind::Sdet, "sdet"),
+        (ProgramKind::Ssh, "ssh"),
         (ProgramKind::Tree, "tree"),
         (ProgramKind::Update, "update"),
     ];
@@ -49,8 +61,11 @@ impl ProgramKind {
             ProgramKind::Micro => "make, read, write and remove files of each size",
             ProgramKind::Small => "1,500 files of 1 KB in one directory",
             ProgramKind::Large => "one file of 10 MB, sequentially and at random",
+            ProgramKind::News => "store a batch of netnews and expire old articles (a model)",
             ProgramKind::Pairs => "make and remove empty files",
             ProgramKind::PostMark => "PostMark 1.5: many short-lived small files",
+            ProgramKind::Sdet => "run a script of commands for each user (a model)",
+            ProgramKind::Ssh => "unpack, configure and build ssh (a model)",
             ProgramKind::Tree => "unpack, copy and remove a source tree",
             ProgramKind::Update => "overwrite random blocks of one file durably",
         }
@@ -74,7 +89,7 @@ pub struct Amount {
     /// Users.
     pub users: usize,
     /// Files: of `small` (1,500), `pairs` (50,000) and `postmark` (500); of `micro` in place of
-    /// 128 MB for each size.
+    /// 128 MB for each size; of `news` (520,000) at the start, with a like share of all else.
     pub files: Option<u32>,
     /// Transactions of `postmark` (500).
     pub transactions: Option<u32>,
@@ -155,8 +170,11 @@ pub fn phases(kind: ProgramKind, amount: &Amount) -> Vec<Phase> {
         ProgramKind::Micro => micro::phases(amount),
         ProgramKind::Small => small::phases(amount),
         ProgramKind::Large => large::phases(amount),
+        ProgramKind::News => news::phases(amount),
         ProgramKind::Pairs => pairs::phases(amount),
         ProgramKind::PostMark => postmark::phases(amount),
+        ProgramKind::Sdet => sdet::phases(amount),
+        ProgramKind::Ssh => ssh::phases(amount),
         ProgramKind::Tree => tree::phases(amount),
         ProgramKind::Update => update::phases(amount),
     }

@@ -145,6 +145,9 @@ pub struct FilesReport {
     pub journal: Option<JournalReport>,
     /// Completed writes counted as durable, on volumes that report early, too.
     pub trust_completions: bool,
+    /// Content of files went before what leads there, if the policy orders it.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub data_order: bool,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Bytes of a fragment.
@@ -165,6 +168,11 @@ pub struct FilesReport {
     pub phases: Vec<PhaseReport>,
     /// The same with half and double the free costs of the host; none if it takes no time.
     pub sensitivity: Vec<Sensitivity>,
+}
+
+/// True of an order that needs no word.
+fn is_usual(data_order: &bool) -> bool {
+    *data_order
 }
 
 fn seconds(ns: Time) -> f64 {
@@ -231,6 +239,7 @@ impl FilesReport {
             policy: options.policy.name(),
             journal: None,
             trust_completions: options.trust_completions,
+            data_order: options.data_order,
             block_bytes: options.mkfs.block,
             fragment_bytes: options.mkfs.fragment,
             layout: options.kind.name(),

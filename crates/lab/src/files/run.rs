@@ -63,6 +63,8 @@ pub struct FilesOptions {
     pub trust_completions: bool,
     /// The volume carries out one request at a time, as the driver of paper 002 does.
     pub one_lock: bool,
+    /// As [`CoreOptions::data_order`].
+    pub data_order: bool,
 }
 
 impl FilesOptions {
@@ -82,6 +84,7 @@ impl FilesOptions {
             journal: JournalOptions::default(),
             trust_completions: false,
             one_lock: false,
+            data_order: true,
         }
     }
 }
@@ -392,7 +395,8 @@ fn mount_options(options: &FilesOptions, node: &Node, now: Time) -> MountOptions
     let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
     let ordering = ordering(options, node);
-    let core = CoreOptions { cache_bytes, ordering, ..CoreOptions::default() };
+    let data_order = options.data_order;
+    let core = CoreOptions { cache_bytes, ordering, data_order, ..CoreOptions::default() };
     MountOptions { core, policy: options.policy, journal: options.journal, now }
 }
 

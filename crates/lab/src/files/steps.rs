@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use seekless_engine::rng::Rng;
-use seekless_engine::units::Time;
+use seekless_engine::units::{MILLIS, Time};
 use std::sync::OnceLock;
 
 /// Names a file or directory of a user; directory 0 is the root.
@@ -79,7 +79,21 @@ pub enum Step {
     Sync,
     /// Does nothing for so many nanoseconds.
     Pause(Time),
+    /// Keeps the CPU busy. A host that takes no time computes in none.
+    Compute(Work),
 }
+
+/// What a program computes between its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// CPU time in nanoseconds.
+    pub ns: Time,
+    /// No paper states it: it varies with the free costs of the host.
+    pub is_free: bool,
+}
+
+/// CPU time for which a program computes before others have their turn.
+const QUANTUM: Time = 10 * MILLIS;
 
 /// The steps of a user.
 pub type Steps = Box<dyn Iterator<Item = Step>>;
@@ -119,6 +133,15 @@ pub fn read_all(file: Nr, bytes: u64, unit: u32) -> impl Iterator<Item = Step> {
     pieces(bytes, unit).map(move |(at, length)| Step::Read { file, at, length })
 }
 
+/// The steps that compute in turn with other users.
+pub fn compute(work: Work) -> impl Iterator<Item = Step> {
+    let step = QUANTUM as usize;
+    (0..work.ns).step_by(step).map(move |from| {
+        let ns = QUANTUM.min(work.ns - from);
+        Step::Compute(Work { ns, ..work })
+    })
+}
+
 fn pieces(bytes: u64, unit: u32) -> impl Iterator<Item = (u64, u32)> {
     let step = unit as usize;
     (0..bytes).step_by(step).map(move |at| (at, u64::from(unit).min(bytes - at) as u32))
@@ -147,5 +170,13 @@ mod tests {
         let write = |at, length| Step::Write { file: 7, at, length };
         assert_eq!(steps, [write(0, 8), write(8, 8), write(16, 4)]);
         assert_eq!(read_all(7, 0, 8).count(), 0);
+    }
+
+    #[test]
+    fn computing_is_cut_into_turns_that_add_up() {
+        let work = Work { ns: 2 * QUANTUM + 7, is_free: true };
+        let turns: Vec<Step> = compute(work).collect();
+        let turn = |ns| Step::Compute(Work { ns, is_free: true });
+        assert_eq!(turns, [turn(QUANTUM), turn(QUANTUM), turn(7)]);
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn report(report: &FilesReport, responses: bool) -> String {
     let mut out = String::new();
     let FilesReport { program, policy, layout, disk, users, host, seed, .. } = report;
     let s = if *users == 1 { "" } else { "s" };
-    line!(out, "{program} on ffs ({policy}) on {layout} on {disk}");
+    let order = if report.data_order { "" } else { ", content in no order" };
+    line!(out, "{program} on ffs ({policy}{order}) on {layout} on {disk}");
     line!(
         out,
         "{users} user{s}, blocks of {} and fragments of {} bytes, host {host} with {} MiB of \

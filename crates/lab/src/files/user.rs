@@ -254,6 +254,7 @@ impl User {
             Step::Close { file } => Request::Release { handle: self.handle(file) },
             Step::Sync => Request::Sync,
             Step::Pause(span) => return Next::Pause(span),
+            Step::Compute(work) => return Next::Compute(work),
         };
         Next::Call(Credentials::default(), request)
     }

@@ -39,6 +39,7 @@ use seekless_fs::core::tx::CoreTx;
 use seekless_fs::log::Space;
 use seekless_fs::mounted::Mounted;
 use seekless_fs::policy::journal::{Journal, OpenLog};
+use seekless_fs::policy::ordered::Ordered;
 use seekless_fs::policy::{Policy, PolicyKind, atomic};
 use seekless_fs::tx::Stop;
 use std::sync::Arc;
@@ -185,7 +186,8 @@ fn policy_of(options: &MountOptions, log: Option<OpenLog>) -> Box<dyn Policy> {
         None if options.policy.wants_transactions() => {
             Box::new(atomic::Atomic::new(options.journal.group_commit))
         }
-        None => options.policy.policy(),
+        None if options.core.data_order => options.policy.policy(),
+        None => Box::new(Ordered::new(options.policy).without_data_order()),
     }
 }
 

@@ -160,7 +160,7 @@ pub fn behind_end(
     }
     if tx.guards() && !cleared.is_empty() {
         let needs: Vec<Need> =
-            cleared.into_iter().map(|field| Need { field, why: Why::Data }).collect();
+            cleared.into_iter().map(|field| Need { field, why: Why::Address }).collect();
         inodes::keep_space(tx, vol, (ino, &before), &needs)?;
     }
     Ok(())

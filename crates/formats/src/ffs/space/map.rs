@@ -174,7 +174,7 @@ pub(crate) fn guard_address(
 ) -> Field {
     let field = Field::new(block, offset, 4);
     tx.guard(&[(field, &old.to_le_bytes())], needs, Role::Replaces);
-    vol.need(ino, Need { field, why: Why::Data });
+    vol.need(ino, Need { field, why: Why::Address });
     field
 }
 
