@@ -21,6 +21,7 @@ mod paper;
 mod postmark;
 mod published;
 mod reads;
+mod recovery;
 pub mod report;
 mod responses;
 mod sdet;
@@ -59,6 +60,8 @@ pub enum Figure {
     JournalNews,
     /// Paper 001, figure 4.
     JournalSdet,
+    /// Paper 001, sections 3.2, 4 and 5.3.
+    JournalRecovery,
     /// Paper 002, figures 7 to 9.
     DcdTree,
     /// Paper 002, figures 11 and 12.
@@ -97,7 +100,7 @@ const UFS_AND_LFS: [System; 2] =
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Figure; 14] = [
+    pub const ALL: [Figure; 15] = [
         Figure::JournalMicro,
         Figure::JournalPairs,
         Figure::JournalCrashes,
@@ -105,6 +108,7 @@ impl Figure {
         Figure::JournalSsh,
         Figure::JournalNews,
         Figure::JournalSdet,
+        Figure::JournalRecovery,
         Figure::DcdTree,
         Figure::DcdResponses,
         Figure::DcdBandwidth,
@@ -123,6 +127,7 @@ impl Figure {
             Figure::JournalSsh => ssh::PARTS,
             Figure::JournalNews => news::PARTS,
             Figure::JournalSdet => sdet::PARTS,
+            Figure::JournalRecovery => recovery::PARTS,
             Figure::DcdTree => tree::PARTS,
             Figure::DcdResponses => responses::PARTS,
             Figure::DcdBandwidth => bandwidth::PARTS,

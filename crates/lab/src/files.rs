@@ -9,6 +9,7 @@ pub mod driver;
 pub mod host;
 mod lock;
 pub mod programs;
+pub mod recovery;
 pub mod report;
 pub mod run;
 pub mod sizes;

@@ -185,8 +185,11 @@ fn with_a_log(results: &Results<'_>, judge: &mut Judge<'_>) {
     });
     let says = "wafs-1async: a file may show what its blocks held before";
     judge.claim("J3/content/wafs-1async", says).shape(seen, because("wafs-1async"));
+    let says = "no buffer is written before the log has its changes: states that lack them";
+    let seen = halves(results).map(|(bad, states)| (bad == 0, halves_told(bad, states)));
+    judge.claim("J6", says).shape(seen, || "the log was not applied, or too late".to_owned());
     let says = "recovery undoes what an aborted operation has logged: a crash leaves halves";
-    let seen = halves(results);
+    let seen = halves(results).map(|(bad, states)| (bad > 0, halves_told(bad, states)));
     let why = || "one operation is one group, which counts as a whole or not at all".to_owned();
     judge.claim("J40", says).shape(seen, why);
     let says = "wafs finds the end of its log by itself: all that was forced is applied";
@@ -208,15 +211,20 @@ fn with_a_log(results: &Results<'_>, judge: &mut Judge<'_>) {
     judge.claim("J41/file", says).shape(seen, because("lffs-file"));
 }
 
-/// Whether states of the journals show half of an operation. They include each half write of a log.
-fn halves(results: &Results<'_>) -> Told<(bool, String)> {
+/// States of the journals that show half of an operation, and all of them. They include each half
+/// write of a log.
+fn halves(results: &Results<'_>) -> Told<(u64, u64)> {
     let (mut states, mut bad) = (0, 0);
     for policy in PolicyKind::LOGGED {
         let one = report(results, policy.name())?;
         states += one.states;
         bad += one.states - one.clean + one.both_names + one.neither_name;
     }
-    Ok((bad > 0, format!("{bad} of {states} states show half of an operation")))
+    Ok((bad, states))
+}
+
+fn halves_told(bad: u64, states: u64) -> String {
+    format!("{bad} of {states} states show half of an operation")
 }
 
 /// J44: what a crash leaves under soft updates.

@@ -4,6 +4,7 @@
 //! the same time; their results do not depend on the order.
 
 use crate::files::crashes::{self, CrashError, CrashOptions, CrashReport};
+use crate::files::recovery::{self, RecoveryError, RecoveryOptions, RecoveryReport};
 use crate::files::report::{FilesReport, PhaseReport};
 use crate::files::run::{self, FilesOptions, FilesRunError};
 use crate::raw::{self, RawError};
@@ -43,6 +44,9 @@ pub enum FigureError {
     /// Crashes.
     #[error("{0}: {1}")]
     Crashes(String, CrashError),
+    /// A mount after a crash.
+    #[error("{0}: {1}")]
+    Recovery(String, RecoveryError),
     /// A number for a claim that the figure does not have.
     #[error("this figure has no claim {0} with a number; known are {1}")]
     NoClaim(String, String),
@@ -184,6 +188,8 @@ pub enum Work {
     },
     /// A script whose power is cut at each write.
     Crashes(Box<CrashOptions>),
+    /// A mount after a crash.
+    Recovery(Box<RecoveryOptions>),
 }
 
 /// A run.
@@ -212,6 +218,8 @@ pub enum Outcome {
     Buffered(Box<SimReport>),
     /// Crashes.
     Crashes(Box<CrashReport>),
+    /// A mount after a crash.
+    Recovery(RecoveryReport),
 }
 
 /// The runs of a program for each of [`FACTORS`]; one if its host takes no time.
@@ -339,6 +347,11 @@ impl Job {
                 let report = crashes::run(&target, options);
                 let report = report.map_err(|error| FigureError::Crashes(self.name(), error))?;
                 Ok(Outcome::Crashes(Box::new(report)))
+            }
+            Work::Recovery(options) => {
+                let report = recovery::run(&target, options);
+                let report = report.map_err(|error| FigureError::Recovery(self.name(), error));
+                Ok(Outcome::Recovery(report?))
             }
         }
     }

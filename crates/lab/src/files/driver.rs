@@ -217,6 +217,12 @@ impl<F: FileSystem> FilesDriver<F> {
         self.unmount_at().map(|(node, _)| node)
     }
 
+    /// Takes the node away as a power cut does while nothing is on its way: what is in memory only
+    /// is lost. Gives the time to which the node has come, too.
+    pub fn crash_at(self) -> (Node, Time) {
+        (self.node, self.now)
+    }
+
     /// Unmounts; gives the node back, and the time to which it has come.
     ///
     /// # Errors

@@ -1,0 +1,231 @@
+//! `journal/recovery`: how late metadata reaches the disk, how long a mount takes after a crash, and
+//! what calls save that share a write of the log.
+
+use super::chart::{Chart, Series, Shape};
+use super::claim::Judge;
+use super::job::{
+    self, AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work, ratio, spent_both,
+};
+use super::published::SYSTEMS;
+use super::table::{Table, heads, told};
+use super::{Parts, Settings, paper};
+use crate::files::programs::{Amount, ProgramKind};
+use crate::files::recovery::{RecoveryOptions, RecoveryReport};
+use crate::files::report::PhaseReport;
+use crate::files::run::FilesOptions;
+use seekless_formats::Kind;
+use seekless_fs::policy::PolicyKind;
+
+pub(super) const PARTS: Parts = Parts {
+    name: "journal/recovery",
+    source: "paper 001, sections 3.2, 4 and 5.3",
+    title: "the age of what is in memory only, and mounts after a crash",
+    systems: &SYSTEMS,
+    logged: true,
+    jobs,
+    judge,
+    chart,
+};
+
+/// Empty files made since the start of the log has moved.
+const FILES: [u32; 5] = [1000, 2000, 4000, 8000, 16_000];
+const QUICK_FILES: [u32; 3] = [200, 400, 800];
+/// Directories made one in the other.
+const DEPTHS: [u32; 2] = [0, 8];
+/// Files in the last of them.
+const FEW: u32 = 10;
+/// The policy whose recovery is measured.
+const LOGGED: PolicyKind = PolicyKind::Wafs1Async;
+/// Users that make files at the same time, and files of each.
+const USERS: [usize; 2] = [1, 8];
+const USER_FILES: u32 = 300;
+const QUICK_USER_FILES: u32 = 40;
+
+fn made(files: u32) -> String {
+    format!("{files} files")
+}
+
+fn nested(depth: u32) -> String {
+    format!("{depth} directories deep")
+}
+
+fn users(count: usize, shared: bool) -> String {
+    let users = if count == 1 { "1 user".to_owned() } else { format!("{count} users") };
+    format!("{users}, group commit {}", if shared { "on" } else { "off" })
+}
+
+fn jobs(settings: &Settings) -> Vec<Job> {
+    let asked = settings.policies_on(IN_PLACE);
+    let mut jobs = Vec::new();
+    let mut recovery = |policy: PolicyKind, variant: String, (files, depth): (u32, u32)| {
+        if !asked.contains(&policy) {
+            return;
+        }
+        let options = RecoveryOptions {
+            file_system: Kind::default(),
+            policy,
+            journal: paper::options(),
+            mkfs: paper::mkfs(),
+            files,
+            depth,
+        };
+        let key = Key { policy: policy.name(), volume: IN_PLACE.name, variant };
+        let work = Work::Recovery(Box::new(options));
+        jobs.push(Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, angle: 0, work });
+    };
+    let amounts = if settings.quick { &QUICK_FILES[..] } else { &FILES };
+    for &files in amounts {
+        recovery(LOGGED, made(files), (files, 0));
+    }
+    for depth in DEPTHS {
+        recovery(PolicyKind::Soft, nested(depth), (FEW, depth));
+    }
+    let policy = PolicyKind::Wafs1Sync;
+    if asked.contains(&policy) {
+        for count in USERS {
+            for shared in [false, true] {
+                let files = Some(if settings.quick { QUICK_USER_FILES } else { USER_FILES });
+                let seed = settings.seed;
+                let amount = Amount { users: count, files, seed, ..Amount::default() };
+                let options = FilesOptions::new(ProgramKind::Small, IN_PLACE.kind);
+                let mut options = paper::under(policy, FilesOptions { amount, ..options });
+                options.journal.group_commit = shared;
+                let variant = users(count, shared);
+                let key = Key { policy: policy.name(), volume: IN_PLACE.name, variant };
+                jobs.extend(job::files(&key, Platform::Cheetah, &options));
+            }
+        }
+    }
+    jobs
+}
+
+fn report<'r>(
+    results: &Results<'r>,
+    policy: PolicyKind,
+    variant: &str,
+) -> Told<&'r RecoveryReport> {
+    match results.other(policy.name(), variant)? {
+        Outcome::Recovery(report) => Ok(report),
+        _ => Err(format!("{variant}: no crash was tried")),
+    }
+}
+
+/// The amounts that were run, with their reports.
+fn mounts<'r>(results: &Results<'r>) -> Vec<(u32, &'r RecoveryReport)> {
+    let mut all: Vec<u32> = [&QUICK_FILES[..], &FILES].concat();
+    all.sort_unstable();
+    let of = |files: u32| Some((files, report(results, LOGGED, &made(files)).ok()?));
+    all.into_iter().filter_map(of).collect()
+}
+
+fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
+    let columns = ["log/KiB", "mount/ms"].map(str::to_owned);
+    let title =
+        format!("mounts after a crash under {} on {}", LOGGED.name(), Platform::Cheetah.name());
+    let mut recovery = Table::new(title, heads("files made", columns.into_iter()));
+    for (files, report) in mounts(results) {
+        let cells = vec![Some(report.log_bytes / 1024.0), Some(report.mount_ms)];
+        recovery.row(files.to_string(), cells);
+    }
+    let columns = ["age/s", "blocks"].map(str::to_owned);
+    let title = "until everything is on the disk under soft, without a sync".to_owned();
+    let mut ages = Table::new(title, heads("made", columns.into_iter()));
+    for depth in DEPTHS {
+        let of = report(results, PolicyKind::Soft, &nested(depth));
+        let age = told(of.clone().map(|one| one.age_seconds));
+        ages.row(nested(depth), vec![age, told(of.map(|one| one.blocks))]);
+    }
+    let columns = ["files/s"].map(str::to_owned);
+    let title = "files made under wafs-1sync".to_owned();
+    let mut shared = Table::new(title, heads("users", columns.into_iter()));
+    for count in USERS {
+        for on in [false, true] {
+            shared.row(users(count, on), vec![told(creates(results, count, on).map(rate))]);
+        }
+    }
+    claims(results, judge);
+    vec![recovery, ages, shared]
+}
+
+fn creates<'r>(results: &Results<'r>, count: usize, shared: bool) -> Told<&'r PhaseReport> {
+    let policy = PolicyKind::Wafs1Sync.name();
+    results.phase(policy, IN_PLACE.name, &users(count, shared), "create")
+}
+
+fn rate(phase: &PhaseReport) -> f64 {
+    phase.files_per_second
+}
+
+fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
+    for (depth, most) in [(DEPTHS[0], 45.0), (DEPTHS[1], 90.0)] {
+        let says = format!("soft: what is made {} reaches the disk by itself", nested(depth));
+        let age = report(results, PolicyKind::Soft, &nested(depth)).map(|one| one.age_seconds);
+        let claim = judge.claim(format!("J7/{depth}"), says).unit("s");
+        claim.between(1.0, most, age, || {
+            "blocks that depend on each other are written in turn, 28 to 30 s old".to_owned()
+        });
+    }
+    let all = mounts(results);
+    let says = "recovery takes longer in proportion to what was logged: fit of a line, R squared";
+    let fit = match all.len() {
+        0..3 => Err("fewer than three amounts were run".to_owned()),
+        _ => Ok(fit(&all.iter().map(|(_, one)| (one.log_bytes, one.mount_ms)).collect::<Vec<_>>())),
+    };
+    judge.claim("J42", says).between(0.95, 1.0, fit.map(|(_, squared)| squared), || {
+        let told =
+            |(files, one): &(u32, &RecoveryReport)| format!("{files}: {:.1} ms", one.mount_ms);
+        all.iter().map(told).collect::<Vec<_>>().join(", ")
+    });
+    for (id, count, least, most, says) in [
+        ("J43/1", USERS[0], 0.98, 1.02, "calls that share a write of the log gain nothing alone"),
+        ("J43/8", USERS[1], 1.5, 8.0, "with eight users they gain"),
+    ] {
+        let measured = ratio(
+            creates(results, count, true).map(rate),
+            creates(results, count, false).map(rate),
+        );
+        judge.claim(id, says).between(least, most, measured, || {
+            let of = |shared| creates(results, count, shared);
+            spent_both(("on", of(true)), ("off", of(false)))
+        });
+    }
+}
+
+/// The slope of the line that fits best, and the share of the variance that it explains.
+fn fit(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|one| one.0), mean(|one| one.1));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    let both = sum(&|one| (one.0 - x) * (one.1 - y));
+    let (xs, ys) = (sum(&|one| (one.0 - x).powi(2)), sum(&|one| (one.1 - y).powi(2)));
+    // A line that falls, or a row of equal values, explains nothing.
+    let squared = if xs > 0.0 && ys > 0.0 && both > 0.0 { both * both / (xs * ys) } else { 0.0 };
+    (both / xs.max(f64::MIN_POSITIVE), squared)
+}
+
+fn chart(results: &Results<'_>) -> Chart {
+    let all = mounts(results);
+    let values = all.iter().map(|(_, one)| Some(one.mount_ms)).collect();
+    Chart {
+        title: "Mounts after a crash".to_owned(),
+        x: "files made".to_owned(),
+        y: "ms".to_owned(),
+        labels: all.iter().map(|(files, _)| files.to_string()).collect(),
+        series: vec![Series { name: LOGGED.name().to_owned(), values, published: false }],
+        shape: Shape::Bars,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_and_noise_does_not() {
+        let (slope, squared) = fit(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]);
+        assert!((slope - 2.0).abs() < 1e-9 && (squared - 1.0).abs() < 1e-9);
+        assert!(fit(&[(0.0, 5.0), (1.0, 1.0), (2.0, 5.0)]).1 < 0.1);
+        assert_eq!(fit(&[(0.0, 5.0), (1.0, 4.0)]).1, 0.0, "it falls");
+    }
+}
