@@ -4,7 +4,7 @@ use crate::harness::seekless;
 use serde_json::Value;
 use std::sync::LazyLock;
 
-const FIGURES: [&str; 14] = [
+const FIGURES: [&str; 15] = [
     "journal/micro",
     "journal/pairs",
     "journal/crashes",
@@ -12,6 +12,7 @@ const FIGURES: [&str; 14] = [
     "journal/ssh",
     "journal/news",
     "journal/sdet",
+    "journal/recovery",
     "dcd/tree",
     "dcd/responses",
     "dcd/bandwidth",
