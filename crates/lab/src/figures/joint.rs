@@ -168,6 +168,17 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     postmark::claims(judge, "small", &|policy| of(policy).map(postmark::rate), &|policy| {
         spent_both((policy, of(policy)), ("async", of("async")))
     });
+    let says = "synchronous semantics cost up to nine tenths of the throughput: what is left";
+    let least = || -> Told<f64> {
+        let mut least = f64::MAX;
+        for policy in ["sync", "wafs-1sync", "wafs-2sync"] {
+            least = least.min(postmark::rate(of(policy)?));
+        }
+        Ok(least / postmark::rate(of("async")?))
+    };
+    judge.claim("J37", says).between(0.0, 0.15, least(), || {
+        spent_both(("wafs-1sync", of("wafs-1sync")), ("async", of("async")))
+    });
     let says = "no policy is faster than FFS-async: largest speed in place (claim J48)";
     let fastest = || -> Told<f64> {
         let in_place = results.policies_on(IN_PLACE.name).into_iter();

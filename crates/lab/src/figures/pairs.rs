@@ -59,6 +59,13 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             jobs.extend(runs);
         }
     }
+    let plain = |job: &&Job| {
+        let Job { key, factor, .. } = job;
+        (key.policy, key.volume, *factor) == (journals::UNITS_OF, IN_PLACE.name, job::AS_IT_IS)
+    };
+    if let Some(job) = jobs.iter().find(plain).cloned() {
+        jobs.extend(journals::UNITS_KIB.into_iter().map(|unit| journals::with_unit(&job, unit)));
+    }
     jobs
 }
 

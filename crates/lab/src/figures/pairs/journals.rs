@@ -1,7 +1,7 @@
 //! What figure 3 of paper 001 claims about systems that keep a log.
 
 use crate::figures::claim::Judge;
-use crate::figures::job::{IN_PLACE, Results, Told, ratio};
+use crate::figures::job::{IN_PLACE, Job, Results, Told, Work, ratio};
 use crate::files::report::{FilesReport, PhaseReport};
 
 /// Pairs per second over all directories.
@@ -37,10 +37,38 @@ pub(super) fn claims(
     claim.near(6795.0 / 9142.0, 0.15, measured, || because("lffs-file"));
     log_claims(judge, &of);
     let says = "a journal in a file is faster than wafs, as it writes 64 KB of log at once";
-    let measured = ratio(rate("lffs-file"), rate("wafs-1async"));
+    let measured = ratio(rate("lffs-file"), rate(UNITS_OF));
     judge
         .claim("J21", says)
-        .at_least(1.2, measured, || [because("lffs-file"), because("wafs-1async")].join("; "));
+        .at_least(1.2, measured, || [because("lffs-file"), because(UNITS_OF)].join("; "));
+    let says = "wafs gains as its log is written in larger units: 64 KB against 4 KB";
+    let unit = |kib| results.files(UNITS_OF, IN_PLACE.name, &unit_name(kib)).map(self::rate);
+    judge.claim("J21/unit", says).at_least(1.2, ratio(unit(64), unit(4)), || {
+        let told = |kib: u32| match unit(kib) {
+            Ok(rate) => format!("{kib} KiB: {rate:.0} pairs/s"),
+            Err(why) => why,
+        };
+        UNITS_KIB.map(told).join(", ")
+    });
+}
+
+/// The system whose log is written in units of these sizes, for J21.
+pub(super) const UNITS_OF: &str = "wafs-1async";
+/// The sizes in KiB.
+pub(super) const UNITS_KIB: [u32; 5] = [4, 8, 16, 32, 64];
+
+fn unit_name(kib: u32) -> String {
+    format!("pairs, log written in {kib} KiB")
+}
+
+/// The same run with another unit of the log.
+pub(super) fn with_unit(job: &Job, kib: u32) -> Job {
+    let mut job = job.clone();
+    if let Work::Files(options) = &mut job.work {
+        options.mkfs.journal_unit = kib << 10;
+    }
+    job.key.variant = unit_name(kib);
+    job
 }
 
 type Reports<'f, 'r> = &'f dyn Fn(&'static str) -> Told<&'r FilesReport>;
