@@ -39,12 +39,12 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(geometry: &Geometry, blocks: usize) -> Shape {
+    /// None for more blocks than two levels of addresses lead to.
+    fn new(geometry: &Geometry, blocks: usize) -> Option<Shape> {
         let each = geometry.addresses_per_block();
         let behind = blocks.saturating_sub(DIRECT);
-        // A group holds less than two levels lead to.
-        debug_assert!(behind <= each + each * each, "{blocks} blocks fit in a group");
-        Shape { single: behind.min(each), double: behind.saturating_sub(each), each }
+        let shape = Shape { single: behind.min(each), double: behind.saturating_sub(each), each };
+        (behind <= each + each * each).then_some(shape)
     }
 
     /// Indirect blocks: single, double, and those below the latter.
@@ -68,10 +68,11 @@ impl LogFile {
         let LogPlace { first, fragments, .. } = superblock.log;
         let per_block = geometry.fragments_per_block();
         let blocks = (fragments / per_block) as usize;
-        let shape = Shape::new(&geometry, blocks);
+        let no_place = || FsError::Damaged("the file of the log has no place".to_owned());
+        let shape = Shape::new(&geometry, blocks).ok_or_else(no_place)?;
         let all = first..first + fragments + shape.indirect_blocks() * per_block;
         if !geometry.is_data(first, all.len() as u32) {
-            return Err(FsError::Damaged("the file of the log has no place".to_owned()));
+            return Err(no_place());
         }
         let mut inode = Inode {
             mode: 0o100_600,
@@ -188,21 +189,16 @@ impl Writer<'_> {
     }
 }
 
-/// Fragments that a log of so many bytes, in whole blocks, takes with its indirect blocks.
-pub fn fragments_of(geometry: &Geometry, bytes: u64) -> u32 {
-    let blocks = (bytes / geometry.block_bytes() as u64) as usize;
-    let indirect = Shape::new(geometry, blocks).indirect_blocks();
-    (blocks as u32 + indirect) * geometry.fragments_per_block()
-}
-
 /// Bytes of the largest log that fits with its indirect blocks into so many fragments of a group.
 pub fn most_bytes(geometry: &Geometry, fragments: u32) -> u64 {
-    let each = geometry.block_bytes() as u64;
-    let mut blocks = u64::from(fragments / geometry.fragments_per_block());
-    while blocks > 0 && fragments_of(geometry, blocks * each) > fragments {
-        blocks -= 1;
-    }
-    blocks * each
+    let all = fragments / geometry.fragments_per_block();
+    let fits = |blocks: &u32| {
+        let shape = Shape::new(geometry, *blocks as usize);
+        shape.is_some_and(|shape| blocks + shape.indirect_blocks() <= all)
+    };
+    // Indirect blocks are few: the first guesses fit, unless a group is larger than two levels.
+    let blocks = (0..=all).rev().find(fits).unwrap_or(0);
+    u64::from(blocks) * geometry.block_bytes() as u64
 }
 
 /// Places a log in an empty file system: in the middle of the volume, or as near to it as a group
@@ -240,4 +236,74 @@ fn room(geometry: &Geometry, group: u32) -> (Fragment, u64) {
     let first = if group == 0 { body + per_block } else { body };
     let end = geometry.group_start(group) + geometry.group_fragments(group);
     (first, most_bytes(geometry, end.saturating_sub(first) / per_block * per_block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MkfsOptions;
+    use crate::ffs::offline::extents::extents;
+    use crate::ffs::{check, load, mkfs};
+    use seekless_engine::device::medium::Cells;
+    use seekless_engine::disk::MediumDisk;
+    use seekless_fs::policy::PolicyKind;
+
+    /// None, one, and several levels; the check claims the space, and walks no address twice.
+    #[test]
+    fn a_log_in_a_file_is_one_extent_with_any_number_of_addresses() {
+        const MIB: u64 = 1 << 20;
+        for (block, fragment, mebibytes) in
+            [(8192, 4096, 1), (8192, 4096, 15), (8192, 1024, 17), (4096, 4096, 4), (4096, 512, 9)]
+        {
+            let mut cells = Cells::new(128 * MIB / BLOCK_BYTES as u64);
+            let disk = &mut MediumDisk(&mut cells);
+            let options = MkfsOptions {
+                block,
+                fragment,
+                group: Some(64 * MIB),
+                policy: PolicyKind::LffsFile,
+                journal: Some(mebibytes * MIB),
+                id: 7,
+                ..MkfsOptions::default()
+            };
+            mkfs(disk, &options).expect("it fits");
+            let found = check(disk).expect("made");
+            assert!(found.is_clean() && found.inodes == 2, "{block}, {mebibytes}: {found}");
+            let all = extents(disk, LOG_INODE.into()).expect("made").expect("whole");
+            assert_eq!(all.len(), 1, "{all:?}");
+            assert_eq!(all[0].length, mebibytes * MIB);
+            let superblock = load(disk).expect("made").superblock;
+            let start = superblock.log_range().expect("possible").expect("a log").start;
+            assert_eq!(all[0].volume, Some(start * BLOCK_BYTES as u64));
+        }
+    }
+
+    /// Seals vouch for no sense: a superblock may name what no program makes.
+    #[test]
+    fn a_file_that_no_group_can_have_is_damage() {
+        let mut cells = Cells::new(64 << 8);
+        let disk = &mut MediumDisk(&mut cells);
+        let policy = PolicyKind::LffsFile;
+        mkfs(disk, &MkfsOptions { policy, ..MkfsOptions::default() }).expect("it fits");
+        let made = load(disk).expect("made").superblock;
+        let refused = |change: fn(&mut Superblock)| {
+            let mut superblock = made.clone();
+            change(&mut superblock);
+            matches!(LogFile::of(&superblock), Err(FsError::Damaged(_)))
+        };
+        assert!(!refused(|_| {}));
+        assert!(refused(|one| one.log.first = 0));
+        assert!(refused(|one| one.log.fragments = u32::MAX));
+        assert!(refused(|one| one.log.fragments -= 1));
+        let end = made.sizes.fragments;
+        assert!(end > made.log.first);
+        assert!(refused(|one| one.log.fragments = (one.sizes.fragments - one.log.first) / 2 * 2));
+        let large = |one: &mut Superblock| {
+            one.sizes.block_bytes = 4096;
+            one.sizes.fragments = 1 << 23;
+            one.sizes.fragments_per_group = 1 << 22;
+            (one.log.first, one.log.fragments) = ((1 << 22) + (1 << 18), (1 << 22) - (1 << 19));
+        };
+        assert!(refused(large), "more blocks than two levels lead to");
+    }
 }

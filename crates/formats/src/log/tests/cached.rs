@@ -57,8 +57,8 @@ fn records_that_are_found_in_a_cache_are_durable() {
     for length in 3700..=3840 {
         let mut disk = Cached::new(LEAST);
         let mut log = Log::create(&mut disk, &options()).expect("it is large enough");
-        for number in 0..5 {
-            log.append(&record(number, length)).expect("space");
+        for number in 0..10 {
+            log.append(&vec![number; length]).expect("space");
         }
         drop(log);
         let found = all(&mut Log::open(&mut disk).expect("a log"));
