@@ -53,9 +53,10 @@ pub fn subjects(program: &Path) -> Result<Vec<String>> {
     Ok(subjects)
 }
 
-/// True for the arguments that choose a file system.
+/// True for the arguments that choose a file system. The log as a service is none: it has no
+/// policies and no sequences of calls.
 pub fn is_files(subject: &str) -> bool {
-    subject.starts_with("--fs ")
+    subject.starts_with("--fs ") && subject != "--fs log"
 }
 
 /// Runs all tasks, one for each processor at a time, and returns the result of each.
