@@ -59,7 +59,7 @@ fn what_was_not_unmounted_keeps_its_policy() {
 #[test]
 fn a_log_that_does_not_fit_is_refused_and_nothing_stays() {
     let disk = Disk::new("raw", "16M", &[]);
-    let (code, said) = switch(&disk, "wafs-1async", &["--journal-size", "64M"]);
+    let (code, said) = switch(&disk, "lffs-file", &["--journal-size", "64M"]);
     assert!(code != 0 && said.contains("the largest piece has"), "{code}: {said}");
     let log = disk.dir.path().join("log.img");
     let path = log.to_str().expect("a name").to_owned();

@@ -64,6 +64,7 @@ pages! {
     cut_power: "docs/manual/cut-power.md",
     journals: "docs/manual/journals.md",
     log_service: "docs/manual/log-service.md",
+    switch_policy: "docs/manual/switch-policy.md",
     transactions: "docs/manual/transactions.md",
     files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",
