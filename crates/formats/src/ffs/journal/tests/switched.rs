@@ -4,10 +4,11 @@ use crate::error::FsError;
 use crate::ffs::journal::file::LogFile;
 use crate::ffs::journal::switch::{Switched, switch};
 use crate::ffs::kit::dying::{file, make, name};
-use crate::ffs::kit::sample::change_inode;
+use crate::ffs::offline::store::Store;
 use crate::ffs::ondisk::format::{LogPlace, State};
+use crate::ffs::ondisk::inode::INODE_BYTES;
 use crate::ffs::{Ffs, check, load, mkfs, mount, repair};
-use crate::ffs::{Finding, Inode};
+use crate::ffs::{Finding, SealKind};
 use crate::report::Severity;
 use crate::{MkfsOptions, MountOptions, SwitchOptions};
 use seekless_crash::device::cut::CutMedium;
@@ -15,7 +16,7 @@ use seekless_crash::fate::Fate;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk as _, MediumDisk};
-use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECONDS};
+use seekless_engine::units::{BLOCK_BYTES, BLOCK_SECTORS, SECONDS, SECTOR_BYTES};
 use seekless_fs::block::Blocking;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, New, ROOT, Request};
@@ -242,8 +243,16 @@ fn a_log_keeps_its_space_when_its_inode_is_lost() {
     let medium = CutMedium::new(cells);
     drop(mounted(&medium, PolicyKind::Soft).expect("clean"));
     let mut cells = medium.contents();
-    let geometry = load(&mut MediumDisk(&mut cells)).expect("whole").superblock.geometry();
-    change_inode(&mut cells, &geometry.expect("possible"), 3, |inode| *inode = Inode::default());
+    let superblock = load(&mut MediumDisk(&mut cells)).expect("whole").superblock;
+    let geometry = superblock.geometry().expect("possible");
+    let place = geometry.inode_place(3);
+    let disk = &mut MediumDisk(&mut cells);
+    Store::new(disk, geometry, superblock.sealer())
+        .edit(place, SealKind::Inodes, |sector, _| {
+            let at = place.at % SECTOR_BYTES;
+            sector[at..at + INODE_BYTES].fill(0);
+        })
+        .expect("memory");
     let medium = CutMedium::new(cells);
     let mut files = mounted(&medium, PolicyKind::Soft).expect("it may leak");
     while files.fs().format().reclaims() {
