@@ -133,6 +133,18 @@ pub fn read_all(file: Nr, bytes: u64, unit: u32) -> impl Iterator<Item = Step> {
     pieces(bytes, unit).map(move |(at, length)| Step::Read { file, at, length })
 }
 
+/// The steps that make a file with so many bytes, in writes of `unit` bytes.
+pub fn make_whole(file: Nr, dir: Nr, bytes: u64, unit: u32) -> impl Iterator<Item = Step> {
+    let make = [Step::Create { file, dir }].into_iter();
+    make.chain(write_all(file, bytes, unit)).chain([Step::Close { file }])
+}
+
+/// The steps that read all of a file, in reads of `unit` bytes.
+pub fn read_whole(file: Nr, bytes: u64, unit: u32) -> impl Iterator<Item = Step> {
+    let open = [Step::Open { file }].into_iter();
+    open.chain(read_all(file, bytes, unit)).chain([Step::Close { file }])
+}
+
 /// The steps that compute in turn with other users.
 pub fn compute(work: Work) -> impl Iterator<Item = Step> {
     let step = QUANTUM as usize;

@@ -9,7 +9,7 @@
 use super::{Amount, Phase, steps};
 use crate::distribution::Permutation;
 use crate::files::sizes;
-use crate::files::steps::{Nr, Step, write_all};
+use crate::files::steps::{Nr, Step, make_whole};
 use seekless_engine::rng::Rng;
 
 const FILES: u32 = 520_000;
@@ -117,10 +117,8 @@ pub fn phases(amount: &Amount) -> Vec<Phase> {
 
 /// The steps that store articles of these sizes, each in a group of its own.
 fn articles(first: Nr, sizes: Vec<u64>, mut groups: Groups) -> impl Iterator<Item = Step> {
-    (first..).zip(sizes).flat_map(move |(file, size)| {
-        let make = [Step::Create { file, dir: groups.next() }].into_iter();
-        make.chain(write_all(file, size, UNIT)).chain([Step::Close { file }])
-    })
+    let article = move |(file, size)| make_whole(file, groups.next(), size, UNIT);
+    (first..).zip(sizes).flat_map(article)
 }
 
 #[cfg(test)]

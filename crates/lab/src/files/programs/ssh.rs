@@ -7,7 +7,7 @@
 
 use super::{Amount, Phase, steps};
 use crate::files::sizes;
-use crate::files::steps::{Nr, Step, Work, compute, read_all, write_all};
+use crate::files::steps::{Nr, Step, Work, compute, make_whole, read_whole};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{MILLIS, Time};
 
@@ -66,13 +66,11 @@ fn share(of: Time, parts: u32) -> impl Iterator<Item = Step> {
 }
 
 fn make(file: Nr, dir: Nr, size: u64) -> impl Iterator<Item = Step> {
-    let make = [Step::Create { file, dir }].into_iter();
-    make.chain(write_all(file, size, UNIT)).chain([Step::Close { file }])
+    make_whole(file, dir, size, UNIT)
 }
 
 fn read(file: Nr, size: u64) -> impl Iterator<Item = Step> {
-    let open = [Step::Open { file }].into_iter();
-    open.chain(read_all(file, size, UNIT)).chain([Step::Close { file }])
+    read_whole(file, size, UNIT)
 }
 
 fn unpack(seed: u64) -> Vec<Step> {

@@ -4,7 +4,7 @@
 
 use super::{Amount, Phase, steps};
 use crate::files::sizes;
-use crate::files::steps::{Nr, Step, read_all, write_all};
+use crate::files::steps::{Nr, Step, make_whole, read_whole};
 use seekless_engine::rng::Rng;
 
 const FILES: u32 = 508;
@@ -52,15 +52,11 @@ impl Copied {
     }
 
     fn make_file(self, n: u32, (size, dir): (u64, Nr)) -> Vec<Step> {
-        let file = self.file + n;
-        let make = [Step::Create { file, dir: self.dir + dir }].into_iter();
-        make.chain(write_all(file, size, UNIT)).chain([Step::Close { file }]).collect()
+        make_whole(self.file + n, self.dir + dir, size, UNIT).collect()
     }
 
     fn read_file(self, n: u32, size: u64) -> Vec<Step> {
-        let file = self.file + n;
-        let open = [Step::Open { file }].into_iter();
-        open.chain(read_all(file, size, UNIT)).chain([Step::Close { file }]).collect()
+        read_whole(self.file + n, size, UNIT).collect()
     }
 }
 
