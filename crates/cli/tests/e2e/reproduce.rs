@@ -269,3 +269,39 @@ fn a_picture_shows_each_system() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write"));
 }
+
+/// A figure that was kept is not measured again; one with another seed is.
+#[test]
+fn kept_figures_are_printed_again_and_only_under_the_same_settings() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let kept = dir.path().to_str().expect("a name");
+    let asked = ["dcd/bandwidth", "--keep", kept];
+    let first = output(&asked);
+    let file = dir.path().join("dcd-bandwidth.txt");
+    let text = std::fs::read_to_string(&file).expect("it was kept");
+    std::fs::write(&file, text.replace("claims", "kept claims")).expect("it is there");
+    assert_eq!(output(&asked), first.replace("claims", "kept claims"), "it was not run again");
+    let other = output(&[&asked[..], &["--seed", "2"]].concat());
+    assert!(other.contains("seed 2") && !other.contains("kept claims"), "{other}");
+    assert_eq!(output(&asked), first, "the file has the other seed");
+}
+
+/// All figures of a paper stand one behind the other, and none of another paper.
+#[test]
+fn a_paper_is_printed_whole() {
+    let all = output(&["dcd/all", "--markdown", "--policy", "async"]);
+    let figures: Vec<&str> =
+        all.lines().filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`')).collect();
+    let wanted: Vec<&str> = FIGURES.into_iter().filter(|name| name.starts_with("dcd/")).collect();
+    assert_eq!(figures, wanted);
+    for figure in wanted {
+        let report = report(&[figure, "--policy", "async"]);
+        for claim in report["claims"].as_array().expect("claims") {
+            let row = format!("| {} | ", claim["id"].as_str().expect("an id"));
+            let is_listed = all.lines().any(|line| line.starts_with(&row));
+            assert_eq!(is_listed, claim["verdict"] != "calibration", "{row}");
+        }
+    }
+    refused(&["dcd/all", "--svg", "all.svg"], "has several figures");
+    refused(&["dcd/all", "--claim", "D23=1"], "has several figures");
+}
