@@ -21,6 +21,7 @@ pub(crate) mod window;
 mod writer;
 
 pub use create::LogOptions;
+pub(crate) use create::erase;
 pub use error::Error;
 pub use reader::{LogReader, of_file_system};
 pub use seekless_fs::log::Lsn;

@@ -1,14 +1,13 @@
 //! `seekless mkfs`: makes a file system, and the volume below it if that is asked for.
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::filesystem::{
-    JournalArgs, VolumeArgs, blame, blame_device, ends_are_empty, formats, names, policies,
-    wall_clock,
+    JournalArgs, VolumeArgs, blame, blame_device, formats, names, policies, wall_clock,
 };
-use crate::new_journal::{self, make_file};
+use crate::making::{make_file, make_journal, refuse_content, refuse_journal};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
-use seekless_formats::{FsError, Kind as FsKind, MkfsOptions};
+use seekless_formats::{Kind as FsKind, MkfsOptions};
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 use seekless_serve::files::Volume;
@@ -87,7 +86,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let options = options(args)?;
     let made = make_volume(args)?;
-    let journal = new_journal::make(args.journal.journal.as_deref(), args.journal_size);
+    let journal = make_journal(args.journal.journal.as_deref(), args.journal_size);
     let has_journal = matches!(journal, Ok(true));
     let outcome = journal.and_then(|_| make(args, options, made));
     if outcome.is_err() {
@@ -110,14 +109,14 @@ fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Fa
     let own = volume.blocks();
     let mut made = match fresh || args.force {
         true => Ok(()),
-        false => refuse_content(args, &mut volume),
+        false => refuse_content(&args.image, &mut volume),
     };
     if let Some(journal) = journal {
         options.journal_blocks = Some(journal.blocks());
         volume = volume.join(journal, own)?;
         if let Some(path) = args.journal.journal.as_deref().filter(|_| made.is_ok() && !args.force)
         {
-            made = new_journal::refuse_content((&args.image, path), own, &mut volume);
+            made = refuse_journal((&args.image, path), own, &mut volume);
         }
     }
     let made = made.and_then(|()| {
@@ -176,22 +175,4 @@ fn make_volume(args: &Args) -> Result<bool, Failure> {
     }
     make_file(path, size.bytes())?;
     Ok(true)
-}
-
-/// Refuses to overwrite content.
-fn refuse_content(args: &Args, volume: &mut Volume) -> Outcome {
-    let holds = |what: &str| {
-        let cause = format!("{} holds {what}", names(&args.image));
-        Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
-    };
-    match FsKind::of(volume) {
-        Err(FsError::Foreign) => {}
-        Err(error) => return Err(blame(&args.image, &error)),
-        Ok(kind) => return holds(&format!("an {}", kind.title)),
-    }
-    let blocks = volume.blocks();
-    match ends_are_empty(volume, 0..blocks).map_err(|error| blame_device(&args.image, error))? {
-        true => Ok(()),
-        false => holds("data that Seekless did not write"),
-    }
 }

@@ -106,6 +106,25 @@ fn bad_input_is_refused_with_a_cause_and_a_remedy() {
     assert!(!dir.path().join("small.img").exists(), "it does not stay");
 }
 
+/// Each takes the place of the other when it is told to, whatever copies of superblocks are left.
+#[test]
+fn a_log_and_a_file_system_overwrite_each_other_only_by_force() {
+    let dir = temp_dir();
+    let image = dir.path().join("one.img");
+    let mkfs = |more: &[&str]| run(seekless().arg("mkfs").arg(&image).args(more));
+    // Several groups have copies of the superblock.
+    assert_eq!(mkfs(&["--size", "400M"]).code(), 0);
+    refused(&run(&mut log(&image, &["create"])), 1, "holds an FFS");
+    assert_eq!(run(&mut log(&image, &["create", "--force"])).code(), 0);
+    append(&image, &[], b"one\n");
+    let checked = run(seekless().arg("fsck").arg(&image));
+    refused(&checked, 8, "this is no FFS");
+    refused(&mkfs(&[]), 1, "holds a log");
+    assert_eq!(mkfs(&["--force"]).code(), 0);
+    refused(&run(&mut log(&image, &["append"])), 3, "the file system keeps no log");
+    succeed(seekless().arg("fsck").arg(&image));
+}
+
 #[test]
 fn damage_is_named_and_records_in_front_of_it_are_printed() {
     let dir = temp_dir();

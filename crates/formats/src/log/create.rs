@@ -1,12 +1,15 @@
 //! Making an empty log.
 
 use super::error::Error;
+use crate::error::is_damage;
+use crate::ffs::offline::superblocks;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
+use seekless_engine::io::IoError;
 use seekless_engine::units::BLOCK_BYTES;
-use seekless_fs::log::format::{LEAST_KEPT_BLOCKS, MOST_UNIT};
-use seekless_fs::log::{LogShape, Ring};
+use seekless_fs::log::format::{LEAST_KEPT_BLOCKS, MOST_UNIT, SUPERBLOCKS};
+use seekless_fs::log::{LogShape, LogSuperblock, Ring};
 
 /// Blocks at both ends that are made zeros: there file systems have what they are known by.
 const WIPED: u64 = 32;
@@ -53,10 +56,29 @@ fn shape(blocks: u64, unit: Option<u32>) -> Result<LogShape, Error> {
     }
 }
 
+/// Erases the superblocks of a log: the volume is to be something else.
+///
+/// # Errors
+/// Errors of the volume.
+pub(crate) fn erase(disk: &mut dyn Disk) -> Result<(), IoError> {
+    for block in 0..u64::from(SUPERBLOCKS).min(disk.blocks()) {
+        match disk.read(block, 1) {
+            Ok(data) if LogSuperblock::decode(&data.to_bytes(), block).is_some() => {
+                disk.write(block, Data::zeros(1))?;
+            }
+            Err(error) if !is_damage(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Makes the log. It is durable.
 pub fn create(disk: &mut dyn Disk, options: &LogOptions) -> Result<(), Error> {
     let blocks = disk.blocks();
     let shape = shape(blocks, options.unit)?;
+    // Copies of the superblock of FFS lie in what becomes the ring.
+    superblocks::erase_all(disk)?;
     let count = WIPED.min(blocks);
     for at in [0, blocks - count] {
         disk.write(at, Data::zeros(count as u32))?;

@@ -304,3 +304,23 @@ proptest! {
         prop_assert_eq!(all(&mut log), kept);
     }
 }
+
+/// Copies of a superblock of FFS lie where the ring is to be: with them, commands would take the log
+/// for a damaged file system.
+#[test]
+fn a_log_takes_the_place_of_a_file_system_and_the_other_way_round() {
+    let mut cells = Cells::new(4096);
+    let mkfs = |cells: &mut Cells| {
+        let options = crate::MkfsOptions { group: Some(1 << 20), ..Default::default() };
+        crate::ffs::mkfs(&mut MediumDisk(cells), &options).expect("it fits");
+    };
+    mkfs(&mut cells);
+    let first = Log::create(MediumDisk(&mut cells), &options()).expect("it is large enough");
+    drop(first);
+    let found = crate::ffs::load(&mut MediumDisk(&mut cells));
+    assert_eq!(found, Err(crate::FsError::Foreign), "no copy is left");
+    mkfs(&mut cells);
+    let refused = Log::open(MediumDisk(&mut cells)).map(drop).expect_err("a file system");
+    assert_eq!(refused, Error::NoLog);
+    assert!(crate::ffs::check(&mut MediumDisk(&mut cells)).is_ok_and(|found| found.is_clean()));
+}

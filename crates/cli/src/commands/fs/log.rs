@@ -8,17 +8,16 @@ mod sink;
 use super::ImageArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{blame, blame_device, names};
+use crate::making::{make_file, refuse_content};
 use clap::Subcommand;
-use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_formats::log::{Error, Log, LogOptions, Lsn, Stat};
-use seekless_formats::{FsError, Kind, ffs};
+use seekless_formats::{FsError, ffs};
 use seekless_serve::files::Volume;
 use seekless_serve::image;
 use serde_json::json;
-use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `seekless fs log`.
 #[derive(Debug, clap::Args)]
@@ -135,8 +134,6 @@ fn holds(images: &[PathBuf], volume: &mut Volume) -> Result<Holds, Failure> {
         Ok(found) if found.superblock.log.exists() => Ok(Holds::Journal),
         Ok(_) => Ok(Holds::Files),
         Err(FsError::Foreign) => Ok(Holds::Log),
-        // Remains of a file system in the ring of a log are not its first superblock.
-        Err(FsError::LostSuperblock { .. }) => Ok(Holds::Log),
         Err(error) => Err(blame(images, &error)),
     }
 }
@@ -182,8 +179,7 @@ fn refused(images: &[PathBuf]) -> Failure {
 
 fn no_journal(images: &[PathBuf]) -> Failure {
     let cause = format!("{}: the file system keeps no log", names(images));
-    Failure::new(Exit::Image, cause)
-        .hint("`seekless mkfs --policy wafs-1async` makes one that does")
+    Failure::new(Exit::Image, cause).hint("`seekless fs switch-policy` gives it a policy that does")
 }
 
 /// A failure of the log on these images.
@@ -218,7 +214,7 @@ fn create(image: &ImageArgs, args: &CreateArgs, out: &mut dyn Write) -> Outcome 
     let images = image.images();
     let unit = args.unit.map(|unit| u32::try_from(unit).unwrap_or(u32::MAX));
     let options = LogOptions { id: image::fresh_id().map_err(std::io::Error::from)?, unit };
-    let made = args.size.map(|size| make_file(&image.image, size)).transpose()?;
+    let made = args.size.map(|size| make_file(&image.image, size.bytes())).transpose()?;
     let created = with_volume(image, false, |images, volume| {
         if made.is_none() && !args.force {
             refuse_content(images, volume)?;
@@ -234,44 +230,6 @@ fn create(image: &ImageArgs, args: &CreateArgs, out: &mut dyn Write) -> Outcome 
     let size = Size::from_blocks(size / seekless_engine::units::BLOCK_BYTES as u64);
     writeln!(out, "{}: log of {size}, records of up to {most_record} bytes", names(&images))?;
     Ok(())
-}
-
-fn make_file(path: &Path, size: Size) -> Outcome {
-    if path.exists() {
-        let problem = format!("{} exists, --size is for a new file", path.display());
-        return Err(Failure::usage(problem).hint("leave out --size"));
-    }
-    let cannot = |error| Failure::failed(format!("cannot create {}: {error}", path.display()));
-    let file = File::create_new(path).map_err(cannot)?;
-    file.set_len(size.bytes()).map_err(|error| {
-        let _ = std::fs::remove_file(path);
-        cannot(error)
-    })
-}
-
-/// Refuses to overwrite content.
-fn refuse_content(images: &[PathBuf], volume: &mut Volume) -> Outcome {
-    let holds = |what: &str| {
-        let cause = format!("{} holds {what}", names(images));
-        Err(Failure::new(Exit::Failed, cause).hint("--force overwrites it"))
-    };
-    match Kind::of(volume) {
-        Err(FsError::Foreign) => {}
-        Err(error) => return Err(blame(images, &error)),
-        Ok(kind) => return holds(&format!("an {}", kind.title)),
-    }
-    match seekless_formats::log::LogReader::open(&mut *volume) {
-        Ok(_) | Err(Error::Truncated { .. } | Error::Stale(_)) => return holds("a log"),
-        Err(Error::OfFileSystem) => return holds("the log of a file system"),
-        Err(Error::Io(error)) => return Err(blame_device(images, error)),
-        Err(_) => {}
-    }
-    let blocks = volume.blocks();
-    let empty = crate::filesystem::ends_are_empty(volume, 0..blocks);
-    match empty.map_err(|error| blame_device(images, error))? {
-        true => Ok(()),
-        false => holds("data that Seekless did not write"),
-    }
 }
 
 fn trim(image: &ImageArgs, args: &TrimArgs) -> Outcome {

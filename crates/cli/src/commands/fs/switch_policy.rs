@@ -3,7 +3,7 @@
 use super::ImageArgs;
 use crate::failure::{Failure, Outcome};
 use crate::filesystem::{blame, blame_device, names, policies, wall_clock};
-use crate::new_journal;
+use crate::making::{make_journal, refuse_journal};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::size::parse_bytes;
 use seekless_formats::{Kind, SwitchOptions};
@@ -52,7 +52,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let cause = format!("--policy {} keeps no log on another device", args.policy.name());
         return Err(Failure::usage(cause).hint("leave out --journal"));
     }
-    let made = new_journal::make(journal, args.journal_size)?;
+    let made = make_journal(journal, args.journal_size)?;
     let switched = switch(args, journal);
     if switched.is_err()
         && let Some(path) = journal.filter(|_| made)
@@ -105,7 +105,7 @@ fn open(
     // A log that is there is joined where it belongs.
     let mut volume = volume.join(device, at.unwrap_or(own))?;
     if at.is_none() && !args.force {
-        let refused = new_journal::refuse_content((images, path), own, &mut volume);
+        let refused = refuse_journal((images, path), own, &mut volume);
         if let Err(failure) = refused {
             let _ = volume.close();
             return Err(failure);

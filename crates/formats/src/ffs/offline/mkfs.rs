@@ -20,6 +20,7 @@ use crate::ffs::ondisk::geometry::{
 use crate::ffs::ondisk::group::{Counters, GroupHeader};
 use crate::ffs::ondisk::inode::{INODE_BYTES, Inode, SECTOR_INODES};
 use crate::ffs::ondisk::seal::SealKind;
+use crate::log;
 use crate::options::MkfsOptions;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
@@ -96,6 +97,7 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     let first = SUPERBLOCK_AT / u64::from(options.block);
     store.write(first, vec![0; geometry.block_bytes()])?;
     store.erase_spares()?;
+    log::erase(store.disk())?;
     store.flush(Edge::MkfsEmpty)?;
     for group in 0..geometry.groups() {
         write_maps(&mut store, group, log_file.as_ref(), options.now)?;

@@ -140,7 +140,7 @@ impl<'d> Store<'d> {
     /// # Errors
     /// Errors of the volume.
     pub fn erase_spares(&mut self) -> Result<(), FsError> {
-        superblocks::erase(self.disk, self.geometry.bytes())
+        Ok(superblocks::erase(self.disk, self.geometry.bytes())?)
     }
 
     /// Writes the spare copies of the superblock that are not there, or damaged.

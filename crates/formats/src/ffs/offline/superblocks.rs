@@ -15,6 +15,7 @@ use crate::ffs::ondisk::seal::counter;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
+use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, SECTOR_BYTES};
 
 /// The block of the boot area with a copy.
@@ -71,13 +72,16 @@ fn superblock_in(disk: &mut dyn Disk, block: BlockNr) -> Result<Found, FsError> 
     Ok(Found { superblock, at, counter: counter(&bytes) })
 }
 
+/// Where [`find_copy`] looks.
+fn copy_places(disk: &dyn Disk) -> impl Iterator<Item = BlockNr> + use<> {
+    let end = (disk.blocks() * BLOCK_BYTES as u64).min(MOST_GROUP + GROUP_UNIT + 1);
+    (GROUP_UNIT..end).step_by(STAGGERS[1] as usize).map(|at| at / BLOCK_BYTES as u64)
+}
+
 /// Looks for a copy at each multiple of the least stagger, up to behind the largest first group.
 /// These are all places of the copy in group 1, and of the other copies in groups of usual sizes.
 fn find_copy(disk: &mut dyn Disk) -> Result<Found, FsError> {
-    let step = STAGGERS[1];
-    let end = (disk.blocks() * BLOCK_BYTES as u64).min(MOST_GROUP + GROUP_UNIT + 1);
-    for at in (GROUP_UNIT..end).step_by(step as usize) {
-        let block = at / BLOCK_BYTES as u64;
+    for block in copy_places(disk) {
         if disk.next_data(block) != Some(block) {
             continue;
         }
@@ -157,11 +161,32 @@ fn ends_at(found: &Found, block: BlockNr) -> Result<bool, FsError> {
 ///
 /// # Errors
 /// Errors of the volume.
-pub(super) fn erase(disk: &mut dyn Disk, end: u64) -> Result<(), FsError> {
-    let from = disk.blocks().saturating_sub(REACH).max(end / BLOCK_BYTES as u64);
-    for block in [BOOT_COPY].into_iter().chain(from..disk.blocks()) {
+pub(super) fn erase(disk: &mut dyn Disk, end: u64) -> Result<(), IoError> {
+    let blocks = disk.blocks();
+    let from = blocks.saturating_sub(REACH).max(end / BLOCK_BYTES as u64);
+    erase_at(disk, [BOOT_COPY].into_iter().chain(from..blocks))
+}
+
+/// Erases every superblock that [`load`] would find: the volume is to be something else.
+///
+/// # Errors
+/// Errors of the volume.
+pub fn erase_all(disk: &mut dyn Disk) -> Result<(), IoError> {
+    let blocks = disk.blocks();
+    let spares = [BOOT_COPY].into_iter().chain(blocks.saturating_sub(REACH)..blocks);
+    let first = SUPERBLOCK_AT / BLOCK_BYTES as u64;
+    let copies = copy_places(disk);
+    erase_at(disk, [first].into_iter().chain(spares).chain(copies))
+}
+
+/// Erases the superblocks in these blocks.
+fn erase_at(disk: &mut dyn Disk, blocks: impl Iterator<Item = BlockNr>) -> Result<(), IoError> {
+    for block in blocks {
+        if disk.next_data(block) != Some(block) {
+            continue;
+        }
         let holds_one = match superblock_in(disk, block) {
-            Err(error @ FsError::Io(_)) => return Err(error),
+            Err(FsError::Io(error)) => return Err(error),
             Err(FsError::Foreign) => false,
             _ => true,
         };
