@@ -1,12 +1,14 @@
 //! Which policy may mount what: after a crash under another one, and without flushes.
 
-use crate::harness::{run, seekless, succeed};
+use crate::harness::{Ended, run, seekless, succeed};
 use crate::mount::{Disk, possible};
 use seekless_engine::disk::Disk as _;
 use seekless_formats::MountOptions;
 use seekless_formats::ffs;
 use seekless_fs::policy::PolicyKind;
 use seekless_serve::files::{Volume, VolumeOptions};
+use std::process::Command;
+use std::time::Duration;
 
 /// A file system that was mounted with one policy and not unmounted, and can be mounted with
 /// another one after a repair.
@@ -32,6 +34,20 @@ fn left_by(policy: PolicyKind, next: PolicyKind) -> Disk {
     disk
 }
 
+/// Runs a command on an image that this process has just closed. A child that another test forks
+/// at that moment has the lock of the image until it begins its own program.
+fn once_free(command: impl Fn() -> Command) -> Ended {
+    const IN_USE: i32 = 4;
+    for _ in 0..500 {
+        let ended = run(&mut command());
+        if ended.code() != IN_USE {
+            return ended;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the image stays in use");
+}
+
 #[test]
 fn another_policy_is_refused_after_a_crash_with_the_remedy() {
     for left in PolicyKind::ALL {
@@ -52,17 +68,17 @@ fn another_policy_is_refused_after_a_crash_with_the_remedy() {
                 let is_there = left.has_own_log_volume() == asked.has_own_log_volume()
                     && (left.has_log_in_file() || !asked.has_log_in_file());
                 if !is_there {
-                    let refused = run(&mut mount());
+                    let refused = once_free(mount);
                     assert_eq!(refused.code(), 3, "{}", refused.err);
                     assert!(refused.err.contains("the file system has no log"), "{}", refused.err);
                 } else if possible() {
-                    let said = run(&mut mount());
+                    let said = once_free(mount);
                     assert!(said.err.contains("the log held 0 operations"), "{}", said.err);
-                    succeed(std::process::Command::new("fusermount3").arg("-u").arg(disk.point()));
+                    succeed(Command::new("fusermount3").arg("-u").arg(disk.point()));
                 }
                 continue;
             }
-            let refused = run(&mut mount());
+            let refused = once_free(mount);
             assert_eq!(refused.code(), 3, "{}", refused.err);
             let (left, asked) = (left.name(), asked.name());
             let cause =
@@ -73,7 +89,7 @@ fn another_policy_is_refused_after_a_crash_with_the_remedy() {
             assert_eq!(code, 1, "{said}");
             if possible() {
                 succeed(&mut mount());
-                succeed(std::process::Command::new("fusermount3").arg("-u").arg(disk.point()));
+                succeed(Command::new("fusermount3").arg("-u").arg(disk.point()));
             }
         }
     }
@@ -110,7 +126,7 @@ fn a_mount_without_flushes_says_what_it_gives_up() {
             false => {
                 assert_eq!(said.code(), 0, "{}", said.err);
                 assert!(said.err.contains("may lose what fsync has promised"), "{}", said.err);
-                succeed(std::process::Command::new("fusermount3").arg("-u").arg(disk.point()));
+                succeed(Command::new("fusermount3").arg("-u").arg(disk.point()));
             }
         }
     }
