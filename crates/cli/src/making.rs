@@ -1,5 +1,5 @@
-//! What `mkfs`, `fs log create` and `fs switch-policy` share: they make files, and refuse to overwrite
-//! what holds something.
+//! What `mkfs`, `fs log create` and `fs switch-policy` share: they make files, and refuse to
+//! overwrite what holds something.
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::{blame, blame_device, ends_are_empty, names};

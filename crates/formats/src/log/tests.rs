@@ -305,8 +305,8 @@ proptest! {
     }
 }
 
-/// Copies of a superblock of FFS lie where the ring is to be: with them, commands would take the log
-/// for a damaged file system.
+/// Copies of a superblock of FFS lie where the ring is to be: with them, commands would take the
+/// log for a damaged file system.
 #[test]
 fn a_log_takes_the_place_of_a_file_system_and_the_other_way_round() {
     let mut cells = Cells::new(4096);
