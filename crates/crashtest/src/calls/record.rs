@@ -4,9 +4,9 @@
 //! before the program gets it, and an acknowledgement when the program is told that it was taken.
 //! So their order is that of cause and effect.
 
-use super::{Entry, Told};
 use crate::record::marks::Marks;
 use crate::record::tape::check_mark;
+use seekless_calls::{Entry, Told};
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Port;
 use seekless_engine::units::Time;

@@ -8,12 +8,12 @@
 //! A pause behind each change is time for the syncer: with [`WRITTEN_BACK`] all that one change has
 //! made dirty reaches the volume before the next call, in any order that the policy allows.
 
-use super::{Entry, Told, word};
 use crate::own;
 use crate::own::device::ImageDevice;
 use crate::own::policy::OwnPolicy;
 use crate::record::recorder::Recorder;
 use crate::replay::image::Image;
+use seekless_calls::{Entry, Told, word};
 use seekless_engine::client::{Below, Exchange};
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
@@ -65,7 +65,9 @@ pub struct Replayed {
     pub calls: u64,
     /// Replies from which a program would have seen a difference.
     pub differences: u64,
-    /// The first of them.
+    /// Changes that file systems of Seekless do not know; they were left out.
+    pub foreign: u64,
+    /// The first difference.
     pub first: Option<String>,
     /// Virtual time that passed, in nanoseconds.
     pub took_ns: Time,
@@ -128,6 +130,8 @@ pub fn replay(
                     world.pass(world.now.saturating_add(pause));
                 }
             }
+            // Models of other file systems know such changes, those of Seekless do not.
+            Entry::Foreign { .. } => replayed.foreign += 1,
             Entry::Begin => recorder.begin()?,
             Entry::Mark(value) => recorder.mark(value)?,
         }

@@ -6,7 +6,6 @@
 
 use super::device::ImageDevice;
 use super::policy::OwnPolicy;
-use crate::calls::Entry;
 use crate::calls::record::{CallRecorder, Heard};
 use crate::record::marks::{MarkFile, Marks};
 use crate::record::{RecordError, Recorded};
@@ -14,6 +13,7 @@ use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::workload::record::{ACKS, AckDirectory, Run, RunError, Tested};
 use crate::workload::{Disk, Ran, Running, SetUp, SetUpError, mount_point, second_mount_point};
+use seekless_calls::Entry;
 use seekless_formats::FsError;
 use seekless_serve::files::{Detached, FilesError, Volume, VolumeOptions};
 use std::fs::File;

@@ -6,13 +6,12 @@
 //! A mark stands between requests and answers: the value that a program has acknowledged by then.
 
 mod exercise;
-mod mark;
 mod read;
 mod write;
 
 pub use exercise::exercise;
-pub use mark::{BadMark, MOST_MARK_BYTES, check_mark};
 pub use read::{Event, Payload, Recording, TapeEnd, TapeError, What};
+pub use seekless_calls::mark::{BadMark, MOST_MARK_BYTES, check_mark};
 pub use write::{Request, Writer};
 
 use seekless_engine::checksum::crc32c;

@@ -6,9 +6,9 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::sweeping::conduct::{self, Examined};
 use crate::sweeping::output;
 use crate::term::say;
-use seekless_crashtest::calls::Entry;
-use seekless_crashtest::calls::file::{self, CallsError};
+use seekless_calls::Entry;
 use seekless_crashtest::calls::replay::{Replayed, replay};
+use seekless_crashtest::calls::store::{self, CallsError};
 use seekless_crashtest::file_system::FileSystem;
 use seekless_crashtest::own::policy::OwnPolicy;
 use seekless_crashtest::own::run::{TestedCalls, image_of, record_calls};
@@ -109,7 +109,7 @@ impl Test<'_> {
         image.save(&self.path("base.img"), self.stop).map_err(cannot)?;
         let unusable = |error: CallsError| Failure::from_message(Exit::Image, &error.to_string());
         let read = |path: &Path| {
-            let (size, entries) = file::read(path).map_err(unusable)?;
+            let (size, entries) = store::read(path).map_err(unusable)?;
             match size == image.size() {
                 true => Ok(entries),
                 false => Err(Failure::new(
@@ -136,7 +136,7 @@ impl Test<'_> {
             recorded.map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
         let died = self.accept(name, &tested, began)?;
         let size = std::fs::metadata(&base)?.len();
-        file::write(&tape, size, &entries)
+        store::write(&tape, size, &entries)
             .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
         Ok((entries, died))
     }

@@ -1,6 +1,7 @@
 //! Recordings of calls come back as they were, and damaged ones are refused.
 
 use super::*;
+use crate::Foreign;
 use proptest::prelude::*;
 use seekless_fs::call::{AllocateHow, New, RenameHow, SeekWhat, SetAttr};
 
@@ -105,26 +106,34 @@ fn bytes(entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn read_bytes(bytes: &[u8]) -> Result<(u64, Vec<Entry>), CallsError> {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), bytes).expect("written");
-    read(file.path())
+fn read_bytes(bytes: &[u8]) -> Result<(u64, Vec<Entry>), BadCalls> {
+    read(Bytes::copy_from_slice(bytes))
+}
+
+fn foreign() -> Vec<Entry> {
+    let name = Bytes::from_static(b"user.mime/type");
+    let changes = [
+        Foreign::Unnamed { ino: 7, mode: 0o600, uid: u32::MAX, gid: 0 },
+        Foreign::SetAttribute { ino: 7, name: name.clone(), value: Bytes::new() },
+        Foreign::RemoveAttribute { ino: 7, name },
+    ];
+    changes.into_iter().map(|change| Entry::Foreign { change, at: 5 }).collect()
 }
 
 #[test]
 fn a_recording_comes_back_as_it_was() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (path, entries) = (dir.path().join("run.calls"), sample());
-    write(&path, 1 << 20, &entries).expect("written");
-    assert_eq!(read(&path).expect("read"), (1 << 20, entries));
-    let again = write(&path, 0, &[]);
-    assert!(matches!(again, Err(CallsError::Os { .. })), "nothing is overwritten");
-    assert_eq!(read_bytes(&bytes(&[])).expect("read"), (1 << 20, Vec::new()));
+    let plain = sample();
+    let with_foreign = [sample(), foreign()].concat();
+    for (version, entries) in [(1, Vec::new()), (1, plain), (2, with_foreign)] {
+        let written = bytes(&entries);
+        assert_eq!(written[8], version);
+        assert_eq!(read_bytes(&written), Ok((1 << 20, entries)));
+    }
 }
 
 #[test]
 fn every_changed_byte_and_every_cut_is_found() {
-    let whole = bytes(&sample()[..40]);
+    let whole = bytes(&[&sample()[..40], &foreign()].concat());
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
@@ -132,7 +141,7 @@ fn every_changed_byte_and_every_cut_is_found() {
         assert!(read_bytes(&whole[..at]).is_err(), "cut at {at}");
     }
     let longer = [&whole[..], b"x"].concat();
-    assert!(matches!(read_bytes(&longer), Err(CallsError::Damaged { .. })));
+    assert!(matches!(read_bytes(&longer), Err(BadCalls::Damaged { .. })));
 }
 
 #[test]
@@ -163,14 +172,19 @@ fn what_breaks_a_rule_is_refused() {
     ];
     for entries in bad {
         let refused = read_bytes(&bytes(&entries));
-        assert!(matches!(refused, Err(CallsError::Damaged { .. })), "{entries:?}");
+        assert!(matches!(refused, Err(BadCalls::Damaged { .. })), "{entries:?}");
     }
-    let mut newer = bytes(&[]);
-    newer[8] = 2;
-    let sum = crc32c(&newer[..60]);
-    newer[60..64].copy_from_slice(&sum.to_le_bytes());
-    assert!(matches!(read_bytes(&newer), Err(CallsError::Newer { version: 2, .. })));
-    assert!(matches!(read_bytes(b"SKLSTAPE"), Err(CallsError::Foreign(_))));
+    let version = |version| {
+        let mut other = bytes(&[]);
+        other[8] = version;
+        let sum = crc32c(&other[..60]);
+        other[60..64].copy_from_slice(&sum.to_le_bytes());
+        read_bytes(&other)
+    };
+    assert_eq!(version(3), Err(BadCalls::Newer(3)));
+    assert_eq!(version(2), Err(BadCalls::Damaged { at: 0 }), "nothing in it needs version 2");
+    assert_eq!(version(0), Err(BadCalls::Damaged { at: 0 }));
+    assert_eq!(read_bytes(b"SKLSTAPE"), Err(BadCalls::Foreign));
 }
 
 proptest! {
@@ -178,11 +192,12 @@ proptest! {
     /// written the same way.
     #[test]
     fn any_payload_is_read_or_refused(
-        kind in 1..6_u8,
+        kind in 1..7_u8,
         op in 0..22_u8,
         payload in proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), any::<u8>()], 0..120),
     ) {
-        let mut all = bytes(&[]);
+        let (with, without) = (foreign(), []);
+        let mut all = bytes(if kind == FOREIGN { &with } else { &without });
         all.truncate(HEADER_BYTES);
         record(&mut all, Head { kind, op, ..Head::default() }, &payload).expect("memory");
         let end = Head { kind: END, number: 1, ..Head::default() };

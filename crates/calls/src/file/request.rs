@@ -3,6 +3,7 @@
 //! A field is a word of 8 bytes, or bytes behind a word with their number. What does not fit its
 //! field, and a name that is none, makes the record a damaged one.
 
+use crate::Foreign;
 use bytes::Bytes;
 use seekless_fs::call::{
     AllocateHow, MOST_SYMLINK, New, RenameHow, Request, SeekWhat, SetAttr, is_name,
@@ -287,6 +288,42 @@ pub(super) fn get(op: u8, fields: &mut Fields) -> Option<Request> {
             Request::Seek { handle, at, what }
         }
         21 => Request::Trim { from: f.word()?, to: f.word()?, least: f.word()? },
+        _ => return None,
+    })
+}
+
+/// Longest name of an extended attribute in bytes (Linux, `XATTR_NAME_MAX`).
+const MOST_ATTRIBUTE_NAME: usize = 255;
+
+/// Writes the fields of a foreign change; gives its number.
+pub(super) fn put_foreign(change: &Foreign, out: &mut Out) -> u8 {
+    match change {
+        Foreign::Unnamed { ino, mode, uid, gid } => {
+            words(1, [*ino, u64::from(*mode), u64::from(*uid), u64::from(*gid)], out)
+        }
+        Foreign::SetAttribute { ino, name, value } => {
+            out.word(*ino);
+            out.bytes(name);
+            out.bytes(value);
+            2
+        }
+        Foreign::RemoveAttribute { ino, name } => named(3, *ino, name, out),
+    }
+}
+
+/// Reads the fields of the foreign change with this number.
+pub(super) fn get_foreign(op: u8, f: &mut Fields) -> Option<Foreign> {
+    let attribute = |f: &mut Fields| {
+        let fits = |name: &Bytes| (1..=MOST_ATTRIBUTE_NAME).contains(&name.len());
+        f.bytes().filter(|name| fits(name) && !name.contains(&0))
+    };
+    Some(match op {
+        1 => {
+            let (ino, mode) = (f.word()?, f.half()?.try_into().ok()?);
+            Foreign::Unnamed { ino, mode, uid: f.half()?, gid: f.half()? }
+        }
+        2 => Foreign::SetAttribute { ino: f.word()?, name: attribute(f)?, value: f.bytes()? },
+        3 => Foreign::RemoveAttribute { ino: f.word()?, name: attribute(f)? },
         _ => return None,
     })
 }

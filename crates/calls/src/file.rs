@@ -6,20 +6,22 @@
 
 mod request;
 
-use super::{Entry, Told};
-use crate::record::tape::check_mark;
+use crate::mark::check_mark;
+use crate::{Entry, Told};
 use bytes::Bytes;
 use request::{Fields, Out};
 use seekless_engine::checksum::crc32c;
 use seekless_fs::call::{Call, Credentials, Request};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 /// First bytes of a recording of calls.
 pub const MAGIC: [u8; 8] = *b"SKLSCALL";
-/// The version that is written and read.
-pub const VERSION: u32 = 1;
+/// The newest version that is read. Recordings with changes that are foreign to file systems of
+/// Seekless have it.
+pub const VERSION: u32 = 2;
+/// The version of a recording without such changes, which earlier programs read.
+const WITHOUT_FOREIGN: u32 = 1;
 /// Bytes before the first record.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a record without its payload.
@@ -30,43 +32,20 @@ const REPLY: u8 = 2;
 const BEGIN: u8 = 3;
 const MARK: u8 = 4;
 const END: u8 = 5;
+const FOREIGN: u8 = 6;
 
-/// Why a recording of calls cannot be used or kept.
-#[derive(Debug, thiserror::Error)]
-pub enum CallsError {
-    /// The file cannot be read or written.
-    #[error(
-        "{}: {source}; see that the file is there and its directory has space",
-        .path.display()
-    )]
-    Os {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is another kind of file.
-    #[error(
-        "{} is no recording of calls; crash-test --fs seekless:ffs:all makes one",
-        .0.display()
-    )]
-    Foreign(PathBuf),
-    /// A newer version wrote it.
-    #[error(
-        "{} has version {version} of the format, this program knows 1; use a newer one",
-        .path.display()
-    )]
-    Newer {
-        /// Which.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
-    /// A record is not whole.
-    #[error("{} is damaged at byte {at}; record again", .path.display())]
+/// Why bytes are no recording of calls that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadCalls {
+    /// They are something else.
+    #[error("no recording of calls")]
+    Foreign,
+    /// A newer version wrote them.
+    #[error("version {0} of the format, this program knows {VERSION}")]
+    Newer(u32),
+    /// A record is not whole, or breaks a rule of the format.
+    #[error("damaged at byte {at}")]
     Damaged {
-        /// Which.
-        path: PathBuf,
         /// Where the record begins.
         at: u64,
     },
@@ -113,21 +92,16 @@ impl Head {
     }
 }
 
-/// Writes a new file with the calls of a disk of `size` bytes.
+/// Writes the calls of a disk of `size` bytes; 0 if no disk was below.
 ///
 /// # Errors
-/// If the file exists or cannot be written.
-pub fn write(path: &Path, size: u64, entries: &[Entry]) -> Result<(), CallsError> {
-    let failed = |source| CallsError::Os { path: path.to_owned(), source };
-    let file = std::fs::File::create_new(path).map_err(failed)?;
-    let mut out = io::BufWriter::with_capacity(1 << 20, file);
-    write_to(&mut out, size, entries).and_then(|()| out.flush()).map_err(failed)
-}
-
-fn write_to(out: &mut impl Write, size: u64, entries: &[Entry]) -> io::Result<()> {
+/// What `out` reports.
+pub fn write_to(out: &mut impl Write, size: u64, entries: &[Entry]) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let is_plain = !entries.iter().any(|entry| matches!(entry, Entry::Foreign { .. }));
+    let version = if is_plain { WITHOUT_FOREIGN } else { VERSION };
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[16..24].copy_from_slice(&size.to_le_bytes());
     let sum = crc32c(&header[..HEADER_BYTES - 4]);
     header[HEADER_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
@@ -146,6 +120,10 @@ fn write_to(out: &mut impl Write, size: u64, entries: &[Entry]) -> io::Result<()
             Entry::Reply { number, told } => {
                 let op = put_told(*told, &mut payload);
                 Head { kind: REPLY, op, number: *number, ..Head::default() }
+            }
+            Entry::Foreign { change, at } => {
+                let op = request::put_foreign(change, &mut payload);
+                Head { kind: FOREIGN, op, at: *at, ..Head::default() }
             }
             Entry::Begin => Head { kind: BEGIN, ..Head::default() },
             Entry::Mark(value) => {
@@ -225,27 +203,27 @@ fn get_told(op: u8, fields: &mut Fields) -> Option<Told> {
     })
 }
 
-/// Reads a file: the size of its disk in bytes, and the calls.
+/// Reads a recording: the size of its disk in bytes, and the calls.
 ///
 /// # Errors
-/// If it cannot be read, or is not a whole recording of calls.
-pub fn read(path: &Path) -> Result<(u64, Vec<Entry>), CallsError> {
-    let named = || path.to_owned();
-    let bytes = std::fs::read(path).map_err(|source| CallsError::Os { path: named(), source })?;
-    let bytes = Bytes::from(bytes);
+/// If it is not a whole recording of calls.
+pub fn read(bytes: Bytes) -> Result<(u64, Vec<Entry>), BadCalls> {
     if bytes.len() < 8 || bytes[..8] != MAGIC {
-        return Err(CallsError::Foreign(named()));
+        return Err(BadCalls::Foreign);
     }
-    let Some(size) = header(&bytes) else {
-        return Err(CallsError::Damaged { path: named(), at: 0 });
-    };
+    let size = header(&bytes).ok_or(BadCalls::Damaged { at: 0 })?;
     let version = bytes[8..12].try_into().map_or(0, u32::from_le_bytes);
-    if version != VERSION {
-        return Err(CallsError::Newer { path: named(), version });
+    if version > VERSION {
+        return Err(BadCalls::Newer(version));
     }
     let mut reader = Reader { bytes, at: HEADER_BYTES, ..Reader::default() };
-    let entries = reader.all().ok_or(CallsError::Damaged { path: named(), at: reader.begun })?;
-    Ok((size, entries))
+    let entries = reader.all().ok_or(BadCalls::Damaged { at: reader.begun })?;
+    // Each recording has one form.
+    let has_foreign = entries.iter().any(|entry| matches!(entry, Entry::Foreign { .. }));
+    match has_foreign == (version == VERSION) && version != 0 {
+        true => Ok((size, entries)),
+        false => Err(BadCalls::Damaged { at: 0 }),
+    }
 }
 
 /// The size of the disk; `None` if the header is damaged.
@@ -315,6 +293,10 @@ impl Reader {
                 let told = get_told(head.op, &mut fields)?;
                 let number = head.number;
                 self.open.remove(&number).then_some(Entry::Reply { number, told })?
+            }
+            FOREIGN if head.number == 0 => {
+                let change = request::get_foreign(head.op, &mut fields)?;
+                Entry::Foreign { change, at: head.at }
             }
             BEGIN if no_op && no_time && head.number == 0 => {
                 let is_first = !std::mem::replace(&mut self.has_begun, true);
