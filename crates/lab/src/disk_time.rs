@@ -5,11 +5,11 @@
 use seekless_engine::account::{Account, Entry};
 use seekless_engine::io::Purpose;
 use seekless_engine::units::{BLOCK_BYTES, SECONDS, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 /// Time of a disk for one kind of commands.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// Purpose and direction: `"cleaning reads"`.
     pub what: String,
@@ -26,7 +26,7 @@ pub struct Spent {
 }
 
 /// Where the time of one disk went in the measured phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskTime {
     /// The kinds of commands that occurred.
     pub spent: Vec<Spent>,

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use seekless_engine::io::Breakdown;
 use seekless_engine::units::{SECONDS, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Longest latency in percentiles: an hour. Longer ones count as an hour; mean and maximum stay
 /// exact.
@@ -20,7 +20,7 @@ pub struct Latencies {
 }
 
 /// Summary of latencies in milliseconds. Percentiles are exact to three digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyMs {
     /// Arithmetic mean.
     pub mean: f64,
@@ -37,7 +37,7 @@ pub struct LatencyMs {
 }
 
 /// Mean time of a request by cause, in milliseconds. The parts add up to the mean latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BreakdownMs {
     /// Controller and bus command overhead.
     pub overhead: f64,

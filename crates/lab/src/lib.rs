@@ -14,6 +14,7 @@ pub mod figures;
 mod file_system;
 pub mod files;
 pub mod histogram;
+mod interned;
 pub mod model;
 pub mod news;
 pub mod oracle;

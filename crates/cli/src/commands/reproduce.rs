@@ -7,6 +7,7 @@ mod which;
 use crate::clock::host_clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::filesystem::policies;
+use kept::Kept;
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::figures::job::FigureError;
 use seekless_lab::figures::{Figure, Settings, jobs, judge};
@@ -58,9 +59,9 @@ pub struct Args {
     /// Also draw the figure into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Keep each finished figure in this directory, and print those that are there: a run that was
-    /// broken off goes on behind them.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["claim", "svg"])]
+    /// Keep each finished run in this directory, and use those that are there: what was broken off
+    /// goes on behind them.
+    #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Print the claims as tables of Markdown, and nothing else.
     #[arg(long, conflicts_with = "json")]
@@ -92,8 +93,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     for &figure in &args.figure.figures {
         refuse_policies(args, figure)?;
     }
+    let mut kept = args.keep.as_deref().map(Kept::open).transpose()?;
     for (at, &figure) in args.figure.figures.iter().enumerate() {
-        let text = kept_or_measured(args, figure)?;
+        let text = measured(args, figure, kept.as_mut())?;
         // JSON objects stand one behind the other; texts and tables are set apart.
         let gap = if at > 0 && !args.json { "\n" } else { "" };
         writeln!(out, "{gap}{}", text.trim_end())?;
@@ -102,29 +104,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// The text of a figure, from an earlier run if it was kept.
-fn kept_or_measured(args: &Args, figure: Figure) -> Result<String, Failure> {
-    let Some(dir) = &args.keep else { return measured(args, figure) };
-    let Args { seed, quick, policy, layout, .. } = args;
-    let policies: Vec<&str> = policy.iter().map(|policy| policy.name()).collect();
-    let layouts: Vec<&str> = layout.iter().map(|kind| kind.name()).collect();
-    let settings = format!("seed {seed} quick {quick} policies {policies:?} layouts {layouts:?}");
-    let form = match (args.json, args.markdown) {
-        (true, _) => "json",
-        (_, true) => "md",
-        _ => "txt",
-    };
-    let kept = kept::Kept::new(dir, figure.name(), &settings, form)?;
-    if let Some(text) = kept.read()? {
-        return Ok(text);
-    }
-    let text = measured(args, figure)?;
-    kept.write(&text)?;
-    Ok(text)
-}
-
-/// The text of a figure that is measured now.
-fn measured(args: &Args, figure: Figure) -> Result<String, Failure> {
+/// The text of a figure.
+fn measured(args: &Args, figure: Figure, kept: Option<&mut Kept>) -> Result<String, Failure> {
     let settings = Settings {
         seed: args.seed,
         quick: args.quick,
@@ -137,7 +118,7 @@ fn measured(args: &Args, figure: Figure) -> Result<String, Failure> {
         return Err(Failure::usage(format!("{}: there is nothing to run", figure.name()))
             .hint("a policy with a log runs on --layout inplace here"));
     }
-    let outcomes = runs::run(figure.name(), &jobs, threads(args), host_clock)?;
+    let outcomes = runs::run(figure.name(), &jobs, (threads(args), host_clock), kept)?;
     let report = judge(figure, &settings, &outcomes, &planted)?;
     if let Some(path) = &args.svg {
         std::fs::write(path, report.chart.to_svg()).map_err(|error| {

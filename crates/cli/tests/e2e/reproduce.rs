@@ -270,20 +270,31 @@ fn a_picture_shows_each_system() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write"));
 }
 
-/// A figure that was kept is not measured again; one with another seed is.
+/// A run that was kept is not made again; one with another seed is.
 #[test]
-fn kept_figures_are_printed_again_and_only_under_the_same_settings() {
+fn kept_runs_count_again_and_only_under_the_same_settings() {
     let dir = tempfile::tempdir().expect("a directory");
     let kept = dir.path().to_str().expect("a name");
-    let asked = ["dcd/bandwidth", "--keep", kept];
+    let asked = ["journal/crashes", "--policy", "async,soft", "--keep", kept];
     let first = output(&asked);
-    let file = dir.path().join("dcd-bandwidth.txt");
-    let text = std::fs::read_to_string(&file).expect("it was kept");
-    std::fs::write(&file, text.replace("claims", "kept claims")).expect("it is there");
-    assert_eq!(output(&asked), first.replace("claims", "kept claims"), "it was not run again");
+    let mut files = std::fs::read_dir(dir.path()).expect("a directory");
+    let file = files.next().expect("a file").expect("its name").path();
+    assert!(files.next().is_none(), "one file");
+    let text = std::fs::read_to_string(&file).expect("runs were kept");
+    let lines = text.lines().count();
+    assert_eq!(text.matches("\"clean\":").count(), lines, "runs with crashes: {text}");
+    // What is kept counts, and is not measured again.
+    std::fs::write(&file, text.replace("\"clean\":", "\"clean\":1000000")).expect("a file");
+    assert!(output(&asked).contains("1000000"), "it was not run again");
+    assert!(output(&[&asked[..], &["--markdown"]].concat()).contains("1000000"), "in any form");
     let other = output(&[&asked[..], &["--seed", "2"]].concat());
-    assert!(other.contains("seed 2") && !other.contains("kept claims"), "{other}");
-    assert_eq!(output(&asked), first, "the file has the other seed");
+    assert!(!other.contains("1000000"), "{other}");
+    let both = std::fs::read_to_string(&file).expect("runs were kept").lines().count();
+    assert_eq!(both, 2 * lines, "both seeds are kept");
+    // A run that was broken off: the last line is not whole.
+    std::fs::write(&file, &text[..text.len() - 5]).expect("a file");
+    assert_eq!(output(&asked), first);
+    assert_eq!(std::fs::read_to_string(&file).expect("runs"), text, "the last run is made again");
 }
 
 /// All figures of a paper stand one behind the other, and none of another paper.

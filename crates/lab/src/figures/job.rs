@@ -12,8 +12,10 @@ use crate::sim::{Clock, SimError, SimOptions, SimReport, Target, simulate};
 use crate::workload::{Pattern, Workload};
 use seekless_disk::spec::FastWrite;
 use seekless_disk::{Spec, SpecError, specs};
+use seekless_engine::checksum::xxh3_64;
 use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By how much the free costs of a host are multiplied. The second is the host as it is.
@@ -208,18 +210,31 @@ pub struct Job {
 }
 
 /// What a run came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Outcome {
     /// A report.
     Files(Box<FilesReport>),
     /// MB (10^6 bytes) per second.
     Stream(f64),
-    /// Updates behind a buffer.
+    /// Updates behind a buffer. It takes seconds, and is not kept.
+    #[serde(skip)]
     Buffered(Box<SimReport>),
     /// Crashes.
     Crashes(Box<CrashReport>),
     /// A mount after a crash.
     Recovery(RecoveryReport),
+}
+
+impl Outcome {
+    /// As one line, if it can be kept.
+    pub fn to_line(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+
+    /// Reads such a line; `None` if it is none.
+    pub fn from_line(line: &str) -> Option<Outcome> {
+        serde_json::from_str(line).ok()
+    }
 }
 
 /// The runs of a program for each of [`FACTORS`]; one if its host takes no time.
@@ -308,6 +323,11 @@ impl Job {
     pub fn name(&self) -> String {
         let Key { policy, volume, variant } = &self.key;
         format!("{policy} on {volume}, {variant}").trim_start_matches(" on ").to_owned()
+    }
+
+    /// Tells it apart from every job that may come to something else.
+    pub fn digest(&self) -> u64 {
+        xxh3_64(format!("{self:?}").as_bytes())
     }
 
     /// Runs it.

@@ -33,7 +33,7 @@ use seekless_fs::call::Errno;
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::JournalOptions;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tape::{Wrote, completed_writes};
 
@@ -62,7 +62,7 @@ pub struct CrashOptions {
 }
 
 /// What crashes have left, in numbers of states.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrashReport {
     /// Writes of the disk while the script ran.
     pub writes: u64,

@@ -15,7 +15,7 @@ use seekless_fs::call::{Answer, Credentials, Errno, Ino, New, ROOT, Reply, Reque
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::JournalOptions;
 use seekless_fs::system::FileSystem as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Blocks of the volume: 2 GiB, of which little is written.
 const BLOCKS: u64 = 512 << 10;
@@ -42,7 +42,7 @@ pub struct RecoveryOptions {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryReport {
     /// Bytes that the log holds at the crash.
     pub log_bytes: f64,

@@ -4,11 +4,12 @@ use super::run::FilesOptions;
 use super::watch::Responses;
 use crate::disk_time::DiskTime;
 use crate::histogram::{Latencies, LatencyMs};
+use crate::interned::{self, Name};
 use crate::sim::Target;
 use seekless_engine::account::Account;
 use seekless_engine::units::{SECONDS, Time};
 use seekless_fs::policy::journal::JournalOptions;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a phase has done.
@@ -38,7 +39,7 @@ pub(super) struct Counters {
 }
 
 /// Calls of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallReport {
     /// Their number.
     pub calls: u64,
@@ -49,7 +50,7 @@ pub struct CallReport {
 }
 
 /// One measured phase. All but the two host figures are functions of options and seed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
     /// Its name.
     pub phase: String,
@@ -73,12 +74,15 @@ pub struct PhaseReport {
     /// disk.
     pub files_per_second: f64,
     /// Calls by kind.
+    #[serde(deserialize_with = "interned::map")]
     pub by_call: BTreeMap<&'static str, CallReport>,
     /// Where the time of each simulated disk went, until everything was on it.
     pub disk_time: Vec<DiskTime>,
     /// Counters of the file system.
+    #[serde(deserialize_with = "interned::map")]
     pub file_system: BTreeMap<&'static str, f64>,
     /// Counters of the volume and its disks, until everything was on them.
+    #[serde(deserialize_with = "interned::map")]
     pub volume: BTreeMap<&'static str, f64>,
     /// Requests to the volume that were answered before all calls were.
     pub responses: Responses,
@@ -89,7 +93,7 @@ pub struct PhaseReport {
 }
 
 /// The same program with other free costs of the host.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sensitivity {
     /// By how much the free costs were multiplied.
     pub factor: f64,
@@ -98,7 +102,7 @@ pub struct Sensitivity {
 }
 
 /// The times of a phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseTimes {
     /// Its name.
     pub phase: String,
@@ -109,10 +113,11 @@ pub struct PhaseTimes {
 }
 
 /// The log of a policy that keeps one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalReport {
     /// When content must be on the disk: `ordered` or `writeback`.
-    pub data: &'static str,
+    #[serde(deserialize_with = "interned::name")]
+    pub data: Name,
     /// Calls that wait share a write of the log.
     pub group_commit: bool,
     /// Bytes of the ring.
@@ -132,34 +137,39 @@ impl JournalReport {
 }
 
 /// The report of a program.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FilesReport {
     /// The program.
-    pub program: &'static str,
+    #[serde(deserialize_with = "interned::name")]
+    pub program: Name,
     /// The file system.
-    pub file_system: &'static str,
+    #[serde(deserialize_with = "interned::name")]
+    pub file_system: Name,
     /// How it orders writes.
-    pub policy: &'static str,
+    #[serde(deserialize_with = "interned::name")]
+    pub policy: Name,
     /// Its log, if the policy keeps one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalReport>,
     /// Completed writes counted as durable, on volumes that report early, too.
     pub trust_completions: bool,
     /// Content of files went before what leads there, if the policy orders it.
-    #[serde(skip_serializing_if = "is_usual")]
+    #[serde(default = "usual", skip_serializing_if = "is_usual")]
     pub data_order: bool,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Bytes of a fragment.
     pub fragment_bytes: u32,
     /// The layout below.
-    pub layout: &'static str,
+    #[serde(deserialize_with = "interned::name")]
+    pub layout: Name,
     /// The disk.
     pub disk: String,
     /// Users.
     pub users: usize,
     /// The host.
-    pub host: &'static str,
+    #[serde(deserialize_with = "interned::name")]
+    pub host: Name,
     /// Bytes of its cache.
     pub cache_bytes: u64,
     /// Seed of the run.
@@ -173,6 +183,10 @@ pub struct FilesReport {
 /// True of an order that needs no word.
 fn is_usual(data_order: &bool) -> bool {
     *data_order
+}
+
+fn usual() -> bool {
+    true
 }
 
 fn seconds(ns: Time) -> f64 {

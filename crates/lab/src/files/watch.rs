@@ -12,7 +12,7 @@ use seekless_engine::middleware::LayerAround;
 use seekless_engine::node::Node;
 use seekless_engine::shared::Shared;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Response times for which reports show the share of shorter ones, in milliseconds.
@@ -46,7 +46,7 @@ struct Sent {
 }
 
 /// Requests of one cause.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
     /// Their purpose and kind: `"metadata writes, durable"`.
     pub cause: String,
@@ -57,7 +57,7 @@ pub struct Requests {
 }
 
 /// Response times of reads or of writes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResponseTimes {
     /// How many.
     pub requests: u64,
@@ -68,7 +68,7 @@ pub struct ResponseTimes {
 }
 
 /// A point of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shorter {
     /// Milliseconds.
     pub than_ms: f64,
@@ -77,7 +77,7 @@ pub struct Shorter {
 }
 
 /// What a file system asked of its volume.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Responses {
     /// Reads.
     pub reads: ResponseTimes,

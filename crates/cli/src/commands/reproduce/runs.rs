@@ -3,20 +3,36 @@
 //! Workers take the next job until none is left; the first failure ends them all. Each job is a
 //! function of its own, so the outcomes do not depend on the number of workers.
 
+use super::kept::Kept;
 use crate::failure::Failure;
 use crate::term::Progress;
-use seekless_lab::figures::job::{FigureError, Job, Outcome, Outcomes};
+use seekless_lab::figures::job::{Job, Outcomes};
 use seekless_lab::sim::Clock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// The outcomes of all jobs.
+/// The outcomes of all jobs; those that were kept earlier do not run again.
 ///
 /// # Errors
-/// The failure of a job.
-pub fn run(figure: &str, jobs: &[Job], workers: usize, clock: Clock) -> Result<Outcomes, Failure> {
+/// The failure of a job, or if one cannot be kept.
+pub fn run(
+    figure: &str,
+    jobs: &[Job],
+    (workers, clock): (usize, Clock),
+    mut kept: Option<&mut Kept>,
+) -> Result<Outcomes, Failure> {
+    let mut outcomes = Outcomes::new();
+    let mut left: Vec<&Job> = Vec::new();
+    for job in jobs {
+        match kept.as_ref().and_then(|kept| kept.find(job)) {
+            Some(outcome) => drop(outcomes.insert((job.factor, job.key.clone()), outcome)),
+            None => left.push(job),
+        }
+    }
+    let jobs = &left[..];
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, results) = mpsc::channel();
+    let mut done = 0;
     std::thread::scope(|scope| {
         for _ in 0..workers.min(jobs.len()) {
             let (sender, next, failed) = (sender.clone(), &next, &failed);
@@ -32,27 +48,22 @@ pub fn run(figure: &str, jobs: &[Job], workers: usize, clock: Clock) -> Result<O
             });
         }
         drop(sender);
-        collect(figure, jobs, &results)
+        let mut progress = Progress::new();
+        for (at, outcome) in results {
+            let (job, outcome) = (jobs[at], outcome?);
+            if let Some(kept) = &mut kept {
+                kept.keep(job, &outcome).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            }
+            outcomes.insert((job.factor, job.key.clone()), outcome);
+            done += 1;
+            let all = jobs.len();
+            progress.show(|| format!("{figure}: {done} of {all} runs, last {}", job.name()));
+        }
+        Ok(outcomes)
     })
 }
 
-fn take<'j>(jobs: &'j [Job], next: &AtomicUsize) -> Option<(usize, &'j Job)> {
+fn take<'j>(jobs: &[&'j Job], next: &AtomicUsize) -> Option<(usize, &'j Job)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
-    Some((at, jobs.get(at)?))
-}
-
-fn collect(
-    figure: &str,
-    jobs: &[Job],
-    results: &mpsc::Receiver<(usize, Result<Outcome, FigureError>)>,
-) -> Result<Outcomes, Failure> {
-    let mut progress = Progress::new();
-    let mut outcomes = Outcomes::new();
-    for (at, outcome) in results {
-        let job = &jobs[at];
-        outcomes.insert((job.factor, job.key.clone()), outcome?);
-        let (done, all) = (outcomes.len(), jobs.len());
-        progress.show(|| format!("{figure}: {done} of {all} runs, last {}", job.name()));
-    }
-    Ok(outcomes)
+    Some((at, *jobs.get(at)?))
 }
