@@ -6,6 +6,7 @@ use seekless_engine::disk::Disk;
 use seekless_engine::io::IoError;
 use seekless_engine::units::BlockNr;
 use seekless_formats::{FsError, Kind, MountedFs};
+use seekless_fs::core::{CoreOptions, WRITE_AGES_S};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
 use seekless_serve::files::{FilesError, Volume, VolumeOptions};
@@ -56,6 +57,23 @@ impl VolumeArgs {
         options.degraded = self.degraded;
         options.log.clone_from(&self.log);
         options
+    }
+}
+
+/// When what was changed is written if nothing asks for it.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct WriteAge {
+    /// Write the content of a file so many seconds after its first change; directories a second
+    /// earlier, other metadata two. A crash may cost what is younger and was not synced.
+    #[arg(long, value_name = "SECONDS", default_value_t = CoreOptions::default().write_age_s)]
+    #[arg(value_parser = clap::value_parser!(u64).range(WRITE_AGES_S))]
+    write_age: u64,
+}
+
+impl WriteAge {
+    /// As [`CoreOptions::write_age_s`].
+    pub fn seconds(self) -> u64 {
+        self.write_age
     }
 }
 

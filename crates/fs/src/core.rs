@@ -37,8 +37,9 @@ use seekless_engine::client::{Below, Slots};
 use seekless_engine::io::{Done, Io, IoError, Purpose};
 use seekless_engine::layer::Port;
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::units::{BlockNr, MILLIS, Time};
+use seekless_engine::units::{BlockNr, MILLIS, SECONDS, Time};
 use settle::Barriers;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use syncer::Wheel;
 use waiting::Ready;
@@ -78,10 +79,17 @@ pub struct CoreOptions {
     pub most_guards: Option<usize>,
     /// Time between two steps of background work.
     pub idle_step: Time,
+    /// Seconds from the first change of a file's content to its write, of [`WRITE_AGES_S`].
+    /// Directories go a second earlier and other metadata two, so that a file finds its name on the
+    /// disk.
+    pub write_age_s: u64,
     /// Soft updates write the content of a file before what leads there. Only measurements of what
     /// that costs do without it: a crash may then show what a block held before.
     pub data_order: bool,
 }
+
+/// Seconds that a change may wait for its write: [`CoreOptions::write_age_s`].
+pub const WRITE_AGES_S: RangeInclusive<u64> = 3..=3600;
 
 /// Bytes of a guard or a fact with what it keeps: a guard of an inode takes the most.
 const GUARD_BYTES: u64 = 256;
@@ -93,6 +101,11 @@ impl CoreOptions {
     pub fn guards(&self) -> usize {
         let eighth = (self.cache_bytes / 8 / GUARD_BYTES).max(LEAST_GUARDS);
         self.most_guards.unwrap_or(usize::try_from(eighth).unwrap_or(usize::MAX))
+    }
+
+    /// Time from the first change of metadata to its write.
+    pub fn metadata_age(&self) -> Time {
+        (self.write_age_s - 2) * SECONDS
     }
 }
 
@@ -122,6 +135,7 @@ impl Default for CoreOptions {
             ordering: Ordering::default(),
             most_guards: None,
             idle_step: 10 * MILLIS,
+            write_age_s: 30,
             data_order: true,
         }
     }
@@ -234,7 +248,7 @@ impl Core {
             cache: Cache::new(shape),
             input: Input::default(),
             output: Output::default(),
-            wheel: Wheel::default(),
+            wheel: Wheel::new(options.write_age_s),
             logged: logged::Logged::default(),
             barriers: Barriers::default(),
             owned: owned::Owned::default(),

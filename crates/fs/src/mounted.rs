@@ -28,12 +28,9 @@ use pending::{Pending, Work};
 use personality::Personality;
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Port;
-use seekless_engine::units::{SECONDS, Time};
+use seekless_engine::units::Time;
 use slab::Slab;
 use std::collections::VecDeque;
-
-/// What the format notes late is stored so long after the first change.
-const STORE_AGE: Time = 28 * SECONDS;
 
 /// How far an unmount has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,13 +170,13 @@ impl<P: Personality> Mounted<P> {
         self.queue.len() + self.parked.len()
     }
 
-    /// Stores what the format notes late when its time has come.
+    /// Stores what the format notes late when its time has come: that of metadata.
     fn store_late(&mut self, now: Time) {
         if !self.format.is_behind() || self.storing || self.core.is_read_only() {
             self.store_at = None;
             return;
         }
-        let at = *self.store_at.get_or_insert(now + STORE_AGE);
+        let at = *self.store_at.get_or_insert(now + self.core.options().metadata_age());
         if at <= now {
             self.store_at = None;
             self.start_storing();

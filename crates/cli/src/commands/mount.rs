@@ -3,8 +3,8 @@
 use crate::commands::serve::salvaging;
 use crate::failure::{Failure, Outcome};
 use crate::filesystem::{
-    JournalArgs, VolumeArgs, absolute, blame, data_modes, names, on_or_off, policies, wall_clock,
-    warn_of_damage,
+    JournalArgs, VolumeArgs, WriteAge, absolute, blame, data_modes, names, on_or_off, policies,
+    wall_clock, warn_of_damage,
 };
 use crate::in_background::BackgroundFlags;
 use crate::log::LogFlags;
@@ -67,6 +67,8 @@ pub struct Args {
     /// Memory for cached blocks; the kernel has a cache of its own.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     cache: Size,
+    #[command(flatten)]
+    write_age: WriteAge,
     /// Refuse changes, and write nothing.
     #[arg(long)]
     read_only: bool,
@@ -257,6 +259,7 @@ fn mount(
 ) -> Result<Box<dyn MountedFs>, FsError> {
     let core = CoreOptions {
         cache_bytes: args.cache.bytes(),
+        write_age_s: args.write_age.seconds(),
         read_only: args.is_read_only(),
         ordering: match args.trust_completions {
             true => Ordering::Trusted,

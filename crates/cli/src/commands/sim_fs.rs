@@ -5,7 +5,7 @@ mod journal;
 use crate::clock::host_clock;
 use crate::effect::Given;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::filesystem::{formats, policies};
+use crate::filesystem::{WriteAge, formats, policies};
 use crate::layout_flags::{LayoutFlags, Simulate};
 use crate::spec;
 use crate::term::Progress;
@@ -61,6 +61,8 @@ pub struct Args {
     /// before: this is for measurements only.
     #[arg(long)]
     no_data_order: bool,
+    #[command(flatten)]
+    write_age: WriteAge,
     /// Let the volume carry out one request at a time: a lock over all of it.
     #[arg(long)]
     one_lock: bool,
@@ -271,6 +273,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         trust_completions: args.trust_completions,
         one_lock: args.one_lock,
         data_order: !args.no_data_order,
+        write_age_s: args.write_age.seconds(),
     })
 }
 

@@ -1,18 +1,20 @@
 //! The syncer: a wheel with a slot for each second, after which a dirty block is written.
 //!
 //! Blocks of files are written 30 s after their first change, directories after 29 s, other
-//! metadata after 28 s, as in 4.4BSD. A block is in the slot that its buffer names; an entry in
-//! another slot is out of date.
+//! metadata after 28 s, as in 4.4BSD; [`super::CoreOptions::write_age_s`] sets another age. A block
+//! is in the slot that its buffer names; an entry in another slot is out of date.
 
-use super::Core;
 use super::cache::Slot;
+use super::{Core, WRITE_AGES_S};
 use crate::cow::CowMap;
 use crate::tx::{BlockNo, PageKind};
 use seekless_engine::units::{SECONDS, Time};
 
 /// Blocks by the second in which they are due, and in the order in which they came.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Wheel {
+    /// Seconds from the first change of a file's content to its write.
+    age_s: u64,
     blocks: CowMap<(u64, u64), BlockNo>,
     /// Blocks that have come so far.
     count: u64,
@@ -20,19 +22,28 @@ pub struct Wheel {
     latest: u64,
 }
 
-/// Seconds from the first change of a block to its write.
-pub fn age(kind: PageKind) -> u64 {
-    match kind {
-        PageKind::Data => 30,
-        PageKind::Directory => 29,
-        PageKind::Bitmap | PageKind::Inodes | PageKind::Indirect => 28,
-    }
-}
-
 impl Wheel {
+    /// An empty wheel: content of a file is due `age_s` seconds after its first change.
+    ///
+    /// # Panics
+    /// If the age is not one of [`WRITE_AGES_S`].
+    pub(crate) fn new(age_s: u64) -> Wheel {
+        assert!(WRITE_AGES_S.contains(&age_s), "a write after {age_s} s");
+        Wheel { age_s, blocks: CowMap::default(), count: 0, latest: 0 }
+    }
+
+    /// Seconds from the first change of a block to its write.
+    fn age_s(&self, kind: PageKind) -> u64 {
+        match kind {
+            PageKind::Data => self.age_s,
+            PageKind::Directory => self.age_s - 1,
+            PageKind::Bitmap | PageKind::Inodes | PageKind::Indirect => self.age_s - 2,
+        }
+    }
+
     /// Adds a block that was changed at `now`; gives the second in which it is due.
     pub(crate) fn add(&mut self, block: BlockNo, kind: PageKind, now: Time) -> u64 {
-        self.add_due(block, now.div_ceil(SECONDS) + age(kind))
+        self.add_due(block, now.div_ceil(SECONDS) + self.age_s(kind))
     }
 
     fn add_due(&mut self, block: BlockNo, due: u64) -> u64 {
@@ -49,7 +60,7 @@ impl Wheel {
 
     /// Adds a block that was written and stays dirty: behind all others, which it may wait for.
     fn add_last(&mut self, block: BlockNo, kind: PageKind, now: Time) -> u64 {
-        self.add_due(block, self.latest.max(now.div_ceil(SECONDS) + age(kind)))
+        self.add_due(block, self.latest.max(now.div_ceil(SECONDS) + self.age_s(kind)))
     }
 
     /// When the next slot is due.
@@ -152,7 +163,7 @@ mod tests {
 
     #[test]
     fn metadata_goes_first_and_files_last() {
-        let mut wheel = Wheel::default();
+        let mut wheel = Wheel::new(30);
         assert_eq!(wheel.deadline(), None);
         assert_eq!(wheel.add(1, PageKind::Data, 1), 31);
         assert_eq!(wheel.add(2, PageKind::Directory, 1), 30);
@@ -162,5 +173,12 @@ mod tests {
         assert_eq!(wheel.take(30), Some((29, vec![3])));
         assert_eq!(wheel.take(30), Some((30, vec![2])));
         assert_eq!(wheel.take(30), None);
+    }
+
+    #[test]
+    fn the_age_can_be_chosen() {
+        let mut wheel = Wheel::new(3);
+        assert_eq!(wheel.add(1, PageKind::Data, 1), 4);
+        assert_eq!(wheel.add(2, PageKind::Bitmap, 1), 2);
     }
 }

@@ -17,8 +17,6 @@ use seekless_engine::units::{MILLIS, SECONDS, Time};
 
 /// Deletions that wait at most.
 const MOST: usize = 1000;
-/// One waits at most so long, as the content of a file does.
-const AGE: Time = 30 * SECONDS;
 /// The file system is idle when no call has come for so long.
 const QUIET: Time = 100 * MILLIS;
 
@@ -50,7 +48,9 @@ impl<P: Personality> Mounted<P> {
     pub(crate) fn deletes_at(&self) -> Option<Time> {
         let (since, _) = self.later.waiting.front()?;
         let idle = self.later.last_call + QUIET;
-        Some(if self.pending() == 0 { idle.min(since + AGE) } else { since + AGE })
+        // As long as the content of a file does.
+        let latest = since + self.core.options().write_age_s * SECONDS;
+        Some(if self.pending() == 0 { idle.min(latest) } else { latest })
     }
 
     /// Begins deletions that have waited for long enough.

@@ -12,6 +12,7 @@ use seekless_formats::{FsError, Kind, MkfsOptions, MountOptions, MountedFs};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::call::{Answer, Credentials, Errno, Ino, New, ROOT, Reply, Request};
+use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::JournalOptions;
 use seekless_fs::system::FileSystem as _;
@@ -39,6 +40,8 @@ pub struct RecoveryOptions {
     pub files: u32,
     /// Directories that are made one in the other before the files.
     pub depth: u32,
+    /// As [`CoreOptions::write_age_s`].
+    pub write_age_s: u64,
 }
 
 /// What came of it.
@@ -46,8 +49,8 @@ pub struct RecoveryOptions {
 pub struct RecoveryReport {
     /// Bytes that the log holds at the crash.
     pub log_bytes: f64,
-    /// Milliseconds of the mount after it.
-    pub mount_ms: f64,
+    /// Milliseconds of the mount after it; none if only a check may follow.
+    pub mount_ms: Option<f64>,
     /// Seconds from the last call until everything is on the disk, without a crash.
     pub age_seconds: f64,
     /// Blocks that were written meanwhile.
@@ -76,16 +79,7 @@ pub enum RecoveryError {
 /// # Errors
 /// [`RecoveryError`].
 pub fn run(target: &Target, options: &RecoveryOptions) -> Result<RecoveryReport, RecoveryError> {
-    let mut crashed = worked(target, options)?;
-    crashed.idle(BEFORE_CRASH)?;
-    let log_bytes = stat(&crashed, "log bytes");
-    let (node, begun) = crashed.crash_at();
-    let mount = mount_options(options, begun);
-    let mounted = FilesDriver::mount_at(node, begun, |disk: &mut NodeDisk<'_>| {
-        (options.file_system.mount)(disk, &mount)
-    })?;
-    let mount_ms = (mounted.now() - begun) as f64 / 1e6;
-
+    let (log_bytes, mount_ms) = mounted_after_crash(target, options)?;
     let mut settled = worked(target, options)?;
     let before = stat(&settled, "blocks written");
     let mut age = 0;
@@ -98,6 +92,27 @@ pub fn run(target: &Target, options: &RecoveryOptions) -> Result<RecoveryReport,
     }
     let blocks = stat(&settled, "blocks written") - before;
     Ok(RecoveryReport { log_bytes, mount_ms, age_seconds: age as f64, blocks })
+}
+
+/// Bytes that the log holds at a crash, and milliseconds of the mount after it; none if only a
+/// check may follow.
+fn mounted_after_crash(
+    target: &Target,
+    options: &RecoveryOptions,
+) -> Result<(f64, Option<f64>), RecoveryError> {
+    let mut crashed = worked(target, options)?;
+    crashed.idle(BEFORE_CRASH)?;
+    let log_bytes = stat(&crashed, "log bytes");
+    let (node, begun) = crashed.crash_at();
+    let mount = mount_options(options, begun);
+    let mounted = FilesDriver::mount_at(node, begun, |disk: &mut NodeDisk<'_>| {
+        (options.file_system.mount)(disk, &mount)
+    });
+    match mounted {
+        Ok(mounted) => Ok((log_bytes, Some((mounted.now() - begun) as f64 / 1e6))),
+        Err(FsError::NotClean) => Ok((log_bytes, None)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 type Driver = FilesDriver<Box<dyn MountedFs>>;
@@ -120,10 +135,11 @@ fn worked(target: &Target, options: &RecoveryOptions) -> Result<Driver, Recovery
 }
 
 fn mount_options(options: &RecoveryOptions, now: Time) -> MountOptions {
-    let RecoveryOptions { policy, journal, .. } = *options;
+    let RecoveryOptions { policy, journal, write_age_s, .. } = *options;
     // Virtual time begins with the epoch.
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    MountOptions { policy, journal, now, ..MountOptions::default() }
+    let core = CoreOptions { write_age_s, ..CoreOptions::default() };
+    MountOptions { core, policy, journal, now }
 }
 
 fn stat(driver: &Driver, name: &str) -> f64 {

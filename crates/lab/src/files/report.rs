@@ -8,6 +8,7 @@ use crate::interned::{self, Name};
 use crate::sim::Target;
 use seekless_engine::account::Account;
 use seekless_engine::units::{SECONDS, Time};
+use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::journal::JournalOptions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -156,6 +157,9 @@ pub struct FilesReport {
     /// Content of files went before what leads there, if the policy orders it.
     #[serde(default = "usual", skip_serializing_if = "is_usual")]
     pub data_order: bool,
+    /// Seconds from the first change of a file's content to its write.
+    #[serde(default = "usual_age_s", skip_serializing_if = "is_usual_age_s")]
+    pub write_age_s: u64,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Bytes of a fragment.
@@ -187,6 +191,14 @@ fn is_usual(data_order: &bool) -> bool {
 
 fn usual() -> bool {
     true
+}
+
+fn is_usual_age_s(age_s: &u64) -> bool {
+    *age_s == usual_age_s()
+}
+
+fn usual_age_s() -> u64 {
+    CoreOptions::default().write_age_s
 }
 
 fn seconds(ns: Time) -> f64 {
@@ -254,6 +266,7 @@ impl FilesReport {
             journal: None,
             trust_completions: options.trust_completions,
             data_order: options.data_order,
+            write_age_s: options.write_age_s,
             block_bytes: options.mkfs.block,
             fragment_bytes: options.mkfs.fragment,
             layout: options.kind.name(),

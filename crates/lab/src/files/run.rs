@@ -65,6 +65,8 @@ pub struct FilesOptions {
     pub one_lock: bool,
     /// As [`CoreOptions::data_order`].
     pub data_order: bool,
+    /// As [`CoreOptions::write_age_s`].
+    pub write_age_s: u64,
 }
 
 impl FilesOptions {
@@ -85,6 +87,7 @@ impl FilesOptions {
             trust_completions: false,
             one_lock: false,
             data_order: true,
+            write_age_s: CoreOptions::default().write_age_s,
         }
     }
 }
@@ -395,8 +398,9 @@ fn mount_options(options: &FilesOptions, node: &Node, now: Time) -> MountOptions
     let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
     let ordering = ordering(options, node);
-    let data_order = options.data_order;
-    let core = CoreOptions { cache_bytes, ordering, data_order, ..CoreOptions::default() };
+    let FilesOptions { data_order, write_age_s, .. } = *options;
+    let core =
+        CoreOptions { cache_bytes, ordering, data_order, write_age_s, ..CoreOptions::default() };
     MountOptions { core, policy: options.policy, journal: options.journal, now }
 }
 

@@ -3,6 +3,7 @@
 use super::report::{FilesReport, JournalReport, PhaseReport};
 use super::watch::{ResponseTimes, Responses};
 use crate::disk_time;
+use seekless_fs::core::CoreOptions;
 use std::fmt::Write as _;
 
 /// Sizes of writes that a report names: the most frequent ones.
@@ -21,7 +22,11 @@ pub(super) fn report(report: &FilesReport, responses: bool) -> String {
     let FilesReport { program, policy, layout, disk, users, host, seed, .. } = report;
     let s = if *users == 1 { "" } else { "s" };
     let order = if report.data_order { "" } else { ", content in no order" };
-    line!(out, "{program} on ffs ({policy}{order}) on {layout} on {disk}");
+    let age = match report.write_age_s == CoreOptions::default().write_age_s {
+        true => String::new(),
+        false => format!(", written after {} s", report.write_age_s),
+    };
+    line!(out, "{program} on ffs ({policy}{order}{age}) on {layout} on {disk}");
     line!(
         out,
         "{users} user{s}, blocks of {} and fragments of {} bytes, host {host} with {} MiB of \
