@@ -180,10 +180,16 @@ impl Settings {
     /// The policies of figures of paper 001 on a volume. A log under its fragments of 1 KB needs
     /// writes of single sectors, which only a disk in place takes.
     fn policies_on(&self, volume: Volume) -> Vec<PolicyKind> {
-        let possible = |kind: PolicyKind| match kind.wants_transactions() {
-            true => volume.kind == Kind::LOGE,
-            false => volume.kind == Kind::INPLACE || !kind.is_logged(),
-        };
+        let mut policies = self.policies_over(volume);
+        policies.retain(|kind| {
+            kind.wants_transactions() || !kind.is_logged() || volume.kind == Kind::INPLACE
+        });
+        policies
+    }
+
+    /// The policies that run on a volume, with fragments as it wants them.
+    fn policies_over(&self, volume: Volume) -> Vec<PolicyKind> {
+        let possible = |kind: PolicyKind| !kind.wants_transactions() || volume.kind == Kind::LOGE;
         PolicyKind::ALL.into_iter().filter(|&kind| self.asks(kind) && possible(kind)).collect()
     }
 

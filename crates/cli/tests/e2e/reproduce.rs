@@ -183,8 +183,15 @@ fn policies_and_layouts_can_be_chosen() {
     refused(&["vlog/small", "--policy", "brave"], "async");
     refused(&["vlog/tiny"], "vlog/small");
     refused(&["vlog/small", "--policy", "wafs-1sync"], "does not run under the policy wafs-1sync");
-    let vlog = ["joint", "--policy", "wafs-1sync", "--layout", "vlog"];
+    let vlog = ["joint", "--policy", "atomic", "--layout", "vlog"];
     refused(&vlog, "there is nothing to run");
+    let logged = report(&["joint", "--policy", "wafs-1sync", "--layout", "inplace,vlog"]);
+    let rows = logged["tables"][0]["rows"].as_array().expect("rows");
+    let labels: Vec<&str> = rows.iter().filter_map(|row| row["label"].as_str()).collect();
+    let volumes = ["inplace", "vlog", "inplace, 4 KB fragments"];
+    assert_eq!(labels, volumes.map(|volume| format!("wafs-1sync, {volume}")));
+    let seconds = |row: usize| rows[row]["cells"][3].as_f64().expect("seconds of all phases");
+    assert!(seconds(1) < 0.5 * seconds(2), "a log on vlog needs no seek: {logged:#}");
 }
 
 /// Crashes without an order of writes leave damage that soft updates do not leave: the check sees

@@ -16,6 +16,7 @@ use super::{Parts, Settings, paper, postmark};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
+use seekless_fs::policy::PolicyKind;
 
 pub(super) const PARTS: Parts = Parts {
     name: "joint",
@@ -38,19 +39,24 @@ const SYSTEMS: [System; 8] = [
     System { name: "LFFS-wafs-2sync", policy: "wafs-2sync" },
     System { name: "LFFS-wafs-2async", policy: "wafs-2async" },
 ];
-const VOLUMES: [Volume; 5] = [IN_PLACE, VLOG, LOGE, DCD, DCD_AT_ONCE];
+/// Update in place with the fragments that logs have over the other layouts: it tells what is due
+/// to the layout from what is due to larger fragments.
+const IN_PLACE_4K: Volume = Volume { name: "inplace, 4 KB fragments", ..IN_PLACE };
+const VOLUMES: [Volume; 6] = [IN_PLACE, IN_PLACE_4K, VLOG, LOGE, DCD, DCD_AT_ONCE];
 const FILES: u32 = 10_000;
 const TRANSACTIONS: u32 = 20_000;
 const QUICK_FILES: u32 = 200;
 const QUICK_TRANSACTIONS: u32 = 400;
 const DISK: Platform = Platform::Cheetah;
+/// Bytes of a block of a volume.
+const WHOLE_BLOCK: u32 = 4096;
 const VARIANT: &str = "postmark";
 const PHASES: [&str; 3] = ["create", "transactions", "delete"];
 
 fn jobs(settings: &Settings) -> Vec<Job> {
     let mut jobs = Vec::new();
     for volume in settings.volumes(&VOLUMES) {
-        for policy in settings.policies_on(volume) {
+        for policy in settings.policies_over(volume) {
             let (files, transactions) = match settings.quick {
                 true => (QUICK_FILES, QUICK_TRANSACTIONS),
                 false => (FILES, TRANSACTIONS),
@@ -62,13 +68,21 @@ fn jobs(settings: &Settings) -> Vec<Job> {
                 ..Amount::one_user()
             };
             let options = FilesOptions::new(ProgramKind::PostMark, volume.kind);
-            let options = paper::under(policy, FilesOptions { amount, ..options });
+            let mut options = paper::under(policy, FilesOptions { amount, ..options });
+            options.mkfs.fragment = fragment(policy, volume, options.mkfs.fragment);
             let variant = VARIANT.to_owned();
             let key = Key { policy: policy.name(), volume: volume.name, variant };
             jobs.extend(job::files(&key, DISK, &volume.under(options)));
         }
     }
     jobs
+}
+
+/// Bytes of a fragment: `usual`, unless the volume is to have others, or its layout writes no less
+/// than a block and a log needs to.
+fn fragment(policy: PolicyKind, volume: Volume, usual: u32) -> u32 {
+    let is_log_of_blocks = policy.is_logged() && volume.kind != IN_PLACE.kind;
+    if volume == IN_PLACE_4K || is_log_of_blocks { WHOLE_BLOCK } else { usual }
 }
 
 /// Seconds of all phases until all calls were answered.
@@ -162,6 +176,19 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
             let sync = phase(results, "sync", volume.name, "transactions");
             let soft = phase(results, "soft", IN_PLACE.name, "transactions");
             spent_both((volume.name, sync), ("soft in place", soft))
+        });
+    }
+    for volume in [IN_PLACE_4K, VLOG, LOGE, DCD] {
+        let soft = settled(results, "soft", IN_PLACE.name);
+        let speed = ratio(soft, settled(results, "lffs-file", volume.name));
+        let says = format!(
+            "question: LFFS-file on {} has all on the disk as soon as soft updates in place",
+            volume.name
+        );
+        judge.claim(format!("joint/log/{}", volume.kind.name()), says).at_least(1.0, speed, || {
+            let log = phase(results, "lffs-file", volume.name, "transactions");
+            let soft = phase(results, "soft", IN_PLACE.name, "transactions");
+            spent_both((volume.name, log), ("soft in place", soft))
         });
     }
     let of = |policy| phase(results, policy, IN_PLACE.name, "transactions");
