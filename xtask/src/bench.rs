@@ -6,6 +6,7 @@ mod emulated;
 mod faults;
 mod files;
 pub mod fio;
+mod log;
 mod mount;
 mod servers;
 mod simulation;
@@ -38,7 +39,7 @@ impl Setup {
 
 type Section = fn(&Setup) -> Result<()>;
 
-const SECTIONS: [(&str, Section); 8] = [
+const SECTIONS: [(&str, Section); 9] = [
     ("simulation", simulation::speed),
     ("factors", simulation::factors),
     ("disk", disk::disk),
@@ -47,6 +48,7 @@ const SECTIONS: [(&str, Section); 8] = [
     ("emulated", emulated::emulated),
     ("mount", mount::mount),
     ("files", files::files),
+    ("log", log::log),
 ];
 
 /// Names the program to measure, where none is to be built.
