@@ -8,11 +8,12 @@
 //! reply; a sync covers the changes that were complete when it was asked.
 //!
 //! Start with [`Entry`]; [`mod@file`] has the bytes of a recording, [`mark`] what a program may
-//! acknowledge.
+//! acknowledge, [`model`] what a power cut may leave of the calls on ext4 or XFS.
 #![forbid(unsafe_code)]
 
 pub mod file;
 pub mod mark;
+pub mod model;
 
 use bytes::Bytes;
 use seekless_engine::checksum::crc32c;

@@ -1,0 +1,208 @@
+//! Each rule forbids what the model without it allows.
+
+use super::*;
+use seekless_fs::call::AllocateHow;
+
+/// `a` is there with content; `b` is written, synced if asked, and renamed over it.
+fn replaced(synced: bool) -> Script {
+    let mut script = Script::default();
+    let old = script.file("a");
+    script.write(old, 0, b"old").begin();
+    let new = script.file("b");
+    script.write(new, 0, b"new");
+    if synced {
+        script.fsync(new);
+    }
+    script.rename("b", "a");
+    script
+}
+
+#[test]
+fn a_rename_without_a_sync_may_leave_an_empty_file() {
+    for model in [Model::POSIX, Model::XFS] {
+        let modelled = replaced(false).under(model);
+        assert!(allows(&modelled, "rename(", "bytes 0 to 3 of write(\"b\""), "{}", model.name);
+    }
+    let ext4 = replaced(false).under(Model::EXT4);
+    assert!(!allows(&ext4, "rename(", "bytes 0 to 3 of write(\"b\""), "auto_da_alloc");
+    // A name that is not there yet has no such rule.
+    let mut script = Script::default();
+    script.begin();
+    let new = script.file("b");
+    script.write(new, 0, b"new").rename("b", "a");
+    for model in Model::ALL {
+        assert!(allows(&script.under(model), "rename(", "bytes 0 to 3"), "{}", model.name);
+    }
+}
+
+#[test]
+fn a_synced_file_is_replaced_as_a_whole() {
+    for model in Model::ALL {
+        let modelled = replaced(true).under(model);
+        let rename = saying(&modelled, "rename(")[0];
+        let bytes = saying(&modelled, "bytes 0 to 3 of write(\"b\"")[0];
+        let states = states(&modelled);
+        assert!(states.iter().all(|set| set.contains(bytes)), "{}", model.name);
+        assert!(states.iter().any(|set| set.contains(rename)), "{}", model.name);
+        assert!(states.iter().any(|set| !set.contains(rename)), "{}", model.name);
+    }
+}
+
+#[test]
+fn the_name_of_a_synced_file_is_durable_where_a_journal_commits_it() {
+    let mut script = Script::default();
+    script.begin();
+    let file = script.file("a");
+    script.write(file, 0, b"x").fsync(file);
+    let lost = |model| {
+        let modelled = script.under(model);
+        let name = saying(&modelled, "create(")[0];
+        states(&modelled).iter().any(|set| !set.contains(name))
+    };
+    assert!(lost(Model::POSIX));
+    assert!(!lost(Model::EXT4) && !lost(Model::XFS));
+    script.fsync(ROOT);
+    assert!(states(&script.under(Model::POSIX)).len() == 1, "the directory is synced, too");
+}
+
+#[test]
+fn a_set_size_does_not_wait_for_bytes_that_were_written_before() {
+    // LMDB with MDB_WRITEMAP: the first pages, then a longer file, and no sync.
+    let mut script = Script::default();
+    script.begin();
+    let file = script.file("data.mdb");
+    script.write(file, 0, &[1; 8192]).truncate(file, 1 << 20);
+    for model in Model::ALL {
+        let modelled = script.under(model);
+        assert!(allows(&modelled, "the size 1048576", "bytes 0 to 4096"), "{}", model.name);
+        let grown = allows(&modelled, "the size 8192", "bytes 0 to 4096");
+        assert_eq!(grown, !model.size_needs_bytes, "{}", model.name);
+    }
+}
+
+/// For each rule a script, and what is there without what else if the rule is missing.
+fn controls() -> Vec<(Rule, Script, &'static str, &'static str)> {
+    let mut names = Script::default();
+    names.begin();
+    names.file("one");
+    names.file("two");
+
+    let mut grown = Script::default();
+    let file = grown.file("a");
+    grown.begin().write(file, 0, &[1; 5000]);
+
+    let mut pages = Script::default();
+    let file = pages.file("a");
+    pages.begin().write(file, 0, b"first").write(file, 100, b"second");
+
+    let mut cut = Script::default();
+    let file = cut.file("a");
+    cut.write(file, 0, &[1; 8192]).begin();
+    cut.truncate(file, 0).write(file, 4096, b"new");
+
+    vec![
+        (Rule::MetadataInOrder, names, "\"two\"", "\"one\""),
+        (Rule::SizeNeedsBytes, grown, "the size 5000", "bytes 4096 to 5000"),
+        (Rule::ReplaceNeedsContent, replaced(false), "rename(", "bytes 0 to 3 of write(\"b\""),
+        (Rule::PagesAreWhole, pages, "bytes 100", "bytes 0 to 5"),
+        (Rule::CutBeforeNewBytes, cut, "bytes 4096", "truncate("),
+    ]
+}
+
+#[test]
+fn each_rule_forbids_what_is_allowed_without_it() {
+    for (rule, script, there, lost) in controls() {
+        let weaker = Model::EXT4.without(rule);
+        assert!(!weaker.has(rule) && Model::EXT4.has(rule));
+        assert!(!allows(&script.under(Model::EXT4), there, lost), "{rule:?} forbids it");
+        assert!(allows(&script.under(weaker), there, lost), "{rule:?} is what forbids it");
+        // The rule alone is enough, whatever else is weak.
+        assert!(allows(&script.under(Model::POSIX), there, lost), "{rule:?}");
+        assert!(!allows(&script.under(Model::POSIX.with(rule)), there, lost), "{rule:?}");
+    }
+}
+
+#[test]
+fn syncs_cover_less_where_the_scope_is_the_object() {
+    let mut script = Script::default();
+    script.begin();
+    script.file("other");
+    let file = script.file("a");
+    script.write(file, 0, b"x").fsync(file);
+    let weaker = Model { file_sync: super::super::Covers::Object, ..Model::EXT4 };
+    let lost = |model| {
+        let modelled = script.under(model);
+        let name = saying(&modelled, "\"other\"")[0];
+        states(&modelled).iter().any(|set| !set.contains(name))
+    };
+    assert!(!lost(Model::EXT4));
+    // What the size needs is durable with it, so the names are lost only if they have no order.
+    assert!(!lost(weaker) && lost(weaker.without(Rule::MetadataInOrder)));
+
+    let mut script = Script::default();
+    let dir = script.make(ROOT, "dir", New::Directory);
+    script.begin();
+    script.file("other");
+    script.make(dir, "in", New::File);
+    script.fsync(dir);
+    let weaker = Model { directory_sync: super::super::Covers::Object, ..Model::EXT4 }
+        .without(Rule::MetadataInOrder);
+    let lost = |model| {
+        let modelled = script.under(model);
+        let name = saying(&modelled, "\"other\"")[0];
+        states(&modelled).iter().any(|set| !set.contains(name))
+    };
+    assert!(!lost(Model::EXT4) && lost(weaker));
+}
+
+#[test]
+fn a_sync_without_anything_to_commit_commits_nothing() {
+    let mut script = Script::default();
+    let file = script.file("a");
+    script.write(file, 0, &[0; 4096]).begin();
+    script.file("other");
+    script.fsync(file);
+    let modelled = script.under(Model::EXT4);
+    assert_eq!(states(&modelled).len(), 2, "the name `other` may be lost");
+    // Bytes in their old place change times only, which `fdatasync` leaves out.
+    script.write(file, 0, b"x").call(Request::Fsync { ino: file, data_only: true }, Told::Done);
+    assert_eq!(states(&script.under(Model::EXT4)).len(), 2);
+    script.write(file, 0, b"y").fsync(file);
+    assert_eq!(states(&script.under(Model::EXT4)).len(), 1);
+}
+
+#[test]
+fn a_sync_covers_what_was_complete_when_it_was_asked() {
+    let mut script = Script::default();
+    let file = script.file("a");
+    script.write(file, 0, &[0; 4096]).begin();
+    let data = |text: &'static [u8]| Bytes::from_static(text);
+    let write =
+        |at, text| Request::Write { handle: by_inode(file), at, data: data(text), append: false };
+    let late = script.ask(write(0, b"late"));
+    let sync = script.ask(Request::Fsync { ino: file, data_only: false });
+    script.entries.push(Entry::Reply { number: late, told: Told::Written(4) });
+    let before = script.entries.len() as u64;
+    script.entries.push(Entry::Reply { number: sync, told: Told::Done });
+    let modelled = script.under(Model::EXT4);
+    let bytes = saying(&modelled, "bytes 0 to 4 of")[0];
+    assert!(!modelled.durable(u64::MAX).contains(bytes), "its reply came after the sync was asked");
+    script.fsync(file);
+    let modelled = script.under(Model::EXT4);
+    assert!(modelled.durable(u64::MAX).contains(bytes));
+    assert!(!modelled.durable(before).contains(bytes), "it counts from the reply on");
+}
+
+#[test]
+fn a_file_that_is_cut_needs_the_cut_only_where_it_was() {
+    let mut script = Script::default();
+    let file = script.file("a");
+    script.write(file, 0, &[1; 3 * 4096]).begin();
+    let how = AllocateHow::Punch;
+    let handle = by_inode(file);
+    script.call(Request::Allocate { handle, at: 0, length: 4096, how }, Told::Done);
+    script.write(file, 0, b"in the hole").write(file, 8192, b"behind it");
+    let modelled = script.under(Model::EXT4);
+    assert!(!allows(&modelled, "bytes 0 to 11", "zeros"));
+    assert!(allows(&modelled, "bytes 8192", "zeros"));
+}
