@@ -15,6 +15,8 @@ mod micro;
 mod needs;
 mod read;
 mod rules;
+mod tree;
+mod trees;
 
 pub use durable::Barriers;
 pub use kept::Kept;
@@ -24,6 +26,8 @@ pub use micro::{
 pub use needs::{Modelled, Need};
 pub use read::Unmodelled;
 pub use rules::{Covers, Model, Rule};
+pub use tree::{Found, Step, Tree, difference};
+pub use trees::Trees;
 
 #[cfg(test)]
 mod tests;

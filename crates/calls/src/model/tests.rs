@@ -7,6 +7,7 @@ use seekless_fs::call::{Call, Credentials, Ino, New, ROOT, RenameHow, Request, S
 use std::sync::Arc;
 
 mod rules;
+mod trees;
 
 /// A recording that is being told, each call with its reply.
 #[derive(Default)]

@@ -206,3 +206,38 @@ fn a_file_that_is_cut_needs_the_cut_only_where_it_was() {
     assert!(!allows(&modelled, "bytes 0 to 11", "zeros"));
     assert!(allows(&modelled, "bytes 8192", "zeros"));
 }
+
+#[test]
+fn no_directory_comes_to_lie_in_itself() {
+    let mut script = Script::default();
+    let outer = script.make(ROOT, "outer", New::Directory);
+    let inner = script.make(outer, "inner", New::Directory);
+    script.begin();
+    let name = Bytes::from_static;
+    let how = RenameHow::Replace;
+    let up = Request::Rename {
+        dir: outer,
+        name: name(b"inner"),
+        to_dir: ROOT,
+        to_name: name(b"top"),
+        how,
+    };
+    let down = Request::Rename {
+        dir: ROOT,
+        name: name(b"outer"),
+        to_dir: inner,
+        to_name: name(b"outer"),
+        how,
+    };
+    script.call(up, Told::Done).call(down, Told::Done);
+    for model in Model::ALL {
+        let modelled = script.under(model);
+        assert!(!allows(&modelled, "\"top/outer\"", "\"outer/inner\", \"top\""), "{}", model.name);
+        let mut trees = modelled.trees();
+        trees.advance(u64::MAX);
+        for set in states(&modelled) {
+            let tree = trees.tree(|index| set.contains(index));
+            assert_eq!(tree.found().len(), 2, "both are found: {:?}", tree.found());
+        }
+    }
+}
