@@ -4,6 +4,7 @@
 //! proved on every layout, array or disk that promises as much.
 
 use crate::fate::Fate;
+use crate::needs;
 use crate::pending::{BlockWrite, Pending};
 use crate::tear::Unit;
 use seekless_engine::units::BLOCK_SECTORS;
@@ -30,7 +31,7 @@ pub struct Contract {
 }
 
 /// What the kernel knows of a pending write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtRisk {
     /// Number of its device. Writes of two devices have no order.
     pub device: usize,
@@ -42,13 +43,20 @@ pub struct AtRisk {
     pub forced: bool,
     /// Sectors at which it tears, counted from a block boundary; `None` if it never does.
     pub sectors: Option<usize>,
+    /// Earlier writes of the list, by index, without which it is not on the medium: see [`needs`].
+    /// The writes of devices have none, and forced ones must not have any.
+    pub needs: Vec<usize>,
+    /// The request that it is a part of, if a request makes several writes. Those follow one
+    /// another, and are tried lost and kept together, too.
+    pub part_of: Option<u64>,
 }
 
 impl AtRisk {
     /// A write of so many whole blocks.
     pub fn of_blocks(device: usize, submitted: u64, completed: Option<u64>, blocks: u32) -> AtRisk {
         let sectors = Some(blocks as usize * BLOCK_SECTORS as usize);
-        AtRisk { device, submitted, completed, forced: false, sectors }
+        let (forced, needs, part_of) = (false, Vec::new(), None);
+        AtRisk { device, submitted, completed, forced, sectors, needs, part_of }
     }
 
     /// A pending write of a device. A transaction never tears.
@@ -88,11 +96,12 @@ impl Contract {
             };
             fits && (!self.keeps(write) || fate.is_whole())
         });
-        each && (self.order != Order::Prefix || is_prefix(writes, fates))
+        let is_closed = needs::is_closed(writes, fates);
+        each && is_closed && (self.order != Order::Prefix || is_prefix(writes, fates))
     }
 
-    /// Turns an outcome into one that is allowed: keeps what cannot be lost, rounds tears, and
-    /// loses what would outlive a loss. True if that changed a fate.
+    /// Turns an outcome into one that is allowed: keeps what cannot be lost and what that needs,
+    /// rounds tears, and loses what would outlive a loss. True if that changed a fate.
     pub fn restrict(&self, writes: &[AtRisk], fates: &mut [Fate]) -> bool {
         debug_assert_eq!(writes.len(), fates.len(), "a fate for each write");
         let mut changed = false;
@@ -105,10 +114,34 @@ impl Contract {
                 changed = true;
             }
         }
-        if self.order == Order::Prefix {
-            changed |= lose_what_follows(writes, fates);
+        changed |= self.keep_what_certain_writes_need(writes, fates);
+        changed |= needs::lose_needing(writes, fates);
+        // Each pass loses writes or is the last one.
+        while self.order == Order::Prefix && lose_what_follows(writes, fates) {
+            changed = true;
+            if !needs::lose_needing(writes, fates) {
+                break;
+            }
         }
         debug_assert!(self.allows(writes, fates), "{self:?}: {writes:?} {fates:?}");
+        changed
+    }
+
+    /// Keeps what is needed by writes that the device cannot lose.
+    fn keep_what_certain_writes_need(&self, writes: &[AtRisk], fates: &mut [Fate]) -> bool {
+        if !needs::any(writes) {
+            return false;
+        }
+        let certain = |write: &AtRisk| if self.keeps(write) { Fate::Kept } else { Fate::Lost };
+        let mut certain: Vec<Fate> = writes.iter().map(certain).collect();
+        needs::keep_needed(writes, &mut certain);
+        let mut changed = false;
+        for (fate, certain) in fates.iter_mut().zip(certain) {
+            if certain == Fate::Kept {
+                changed |= *fate != Fate::Kept;
+                *fate = Fate::Kept;
+            }
+        }
         changed
     }
 
@@ -184,8 +217,9 @@ mod tests {
         let mut fates = [torn.clone(), KEPT, torn];
         assert!(prefix.restrict(&writes, &mut fates));
         assert!(fates[1] == KEPT && fates[2] == LOST, "{fates:?}");
-        let elsewhere = AtRisk { device: 1, ..writes[2] };
-        assert!(prefix.allows(&[writes[0], elsewhere], &[LOST, KEPT]), "devices have no order");
+        let elsewhere = AtRisk { device: 1, ..writes[2].clone() };
+        let two = [writes[0].clone(), elsewhere];
+        assert!(prefix.allows(&two, &[LOST, KEPT]), "devices have no order");
     }
 
     #[test]
@@ -193,7 +227,7 @@ mod tests {
         let forced = AtRisk { forced: true, ..write(2, Some(2)) };
         for contract in Contract::all() {
             let mut fates = [LOST, LOST];
-            contract.restrict(&[write(1, None), forced], &mut fates);
+            contract.restrict(&[write(1, None), forced.clone()], &mut fates);
             assert_eq!(fates, [LOST, KEPT], "{contract:?}");
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::contract::{AtRisk, Contract};
 use crate::fate::Fate;
+use crate::needs;
 use crate::sample::{KEEP, Sampler, Share, TEAR};
 use seekless_engine::rng::Rng;
 use std::collections::BTreeSet;
@@ -44,7 +45,8 @@ const VAIN: u32 = 64;
 pub fn enumerate(writes: &[AtRisk], policy: &Policy, rng: &mut Rng) -> Vec<Vec<Fate>> {
     assert!(policy.exhaustive <= 20, "{policy:?}");
     let seen = (policy.search == Search::Budget).then(BTreeSet::new);
-    let mut outcomes = Outcomes { writes, contract: policy.contract, seen, list: Vec::new() };
+    let (contract, has_needs) = (policy.contract, needs::any(writes));
+    let mut outcomes = Outcomes { writes, contract, has_needs, seen, list: Vec::new() };
     match policy.search {
         Search::Sweep => outcomes.sweep(policy, rng),
         Search::Budget => outcomes.spend(policy, rng),
@@ -55,6 +57,8 @@ pub fn enumerate(writes: &[AtRisk], policy: &Policy, rng: &mut Rng) -> Vec<Vec<F
 struct Outcomes<'w> {
     writes: &'w [AtRisk],
     contract: Contract,
+    /// Some writes survive only with others: each outcome is closed over that.
+    has_needs: bool,
     /// Those in the list, if none is to be in it twice.
     seen: Option<BTreeSet<Vec<Fate>>>,
     list: Vec<Vec<Fate>>,
@@ -68,16 +72,16 @@ impl Outcomes<'_> {
         } else {
             self.add_uniform(&Fate::Lost);
             self.add_uniform(&Fate::Kept);
-            for at in self.spread(1, rng) {
-                self.add_odd(at, &Fate::Kept, Fate::Lost);
-                self.add_odd(at, &Fate::Lost, Fate::Kept);
+            for at in spread(self.count(), 1, rng) {
+                self.add_odd(&[at], &Fate::Kept, &Fate::Lost);
+                self.add_odd(&[at], &Fate::Lost, &Fate::Kept);
             }
             let plain = Sampler::Shares { keep: Share::Uniform, tear: None };
-            (0..policy.samples).for_each(|_| self.add(plain.draw(self.writes, rng)));
+            (0..policy.samples).for_each(|_| self.add_drawn(plain, rng));
         }
         if self.count() > 0 {
             let torn = policy.samples / 3;
-            (0..torn).for_each(|_| self.add(Sampler::AnyFate.draw(self.writes, rng)));
+            (0..torn).for_each(|_| self.add_drawn(Sampler::AnyFate, rng));
         }
     }
 
@@ -102,7 +106,7 @@ impl Outcomes<'_> {
         let mut vain = 0;
         while self.list.len() < wanted && vain < VAIN {
             let before = self.list.len();
-            self.add(sampler.draw(self.writes, rng));
+            self.add_drawn(sampler, rng);
             vain = if self.list.len() == before { vain + 1 } else { 0 };
         }
     }
@@ -127,32 +131,67 @@ impl Outcomes<'_> {
         self.add(vec![fate.clone(); self.count()]);
     }
 
-    /// Every combination of kept and lost, from all lost to all kept.
-    fn add_subsets(&mut self) {
-        for bits in 0_u32..1 << self.count() {
-            let fate = |at| if bits >> at & 1 == 1 { Fate::Kept } else { Fate::Lost };
-            self.add((0..self.count()).map(fate).collect());
+    /// A sample. Half of those that have to be closed lose the less, half keep the more.
+    fn add_drawn(&mut self, sampler: Sampler, rng: &mut Rng) {
+        let mut fates = sampler.draw(self.writes, rng);
+        // Without needs nothing is drawn here: what a seed means stays.
+        if self.has_needs && rng.chance(0.5) {
+            needs::keep_needed(self.writes, &mut fates);
         }
-    }
-
-    /// One write that fares otherwise than all others.
-    fn add_odd(&mut self, at: usize, others: &Fate, fate: Fate) {
-        let mut fates = vec![others.clone(); self.count()];
-        fates[at] = fate;
         self.add(fates);
     }
 
-    /// One write lost; one kept, and the outcomes of a device that works in order. Of all writes
-    /// or of so many.
+    /// Every combination of kept and lost, from all lost to all kept. One that is not closed is
+    /// left out: what it would become comes by itself.
+    fn add_subsets(&mut self) {
+        for bits in 0_u32..1 << self.count() {
+            let fate = |at| if bits >> at & 1 == 1 { Fate::Kept } else { Fate::Lost };
+            let fates: Vec<Fate> = (0..self.count()).map(fate).collect();
+            if !self.has_needs || needs::is_closed(self.writes, &fates) {
+                self.add(fates);
+            }
+        }
+    }
+
+    /// Writes that fare otherwise than all others: with what they need, or with what needs them.
+    fn add_odd(&mut self, odd: &[usize], others: &Fate, fate: &Fate) {
+        let mut fates = vec![others.clone(); self.count()];
+        odd.iter().for_each(|&at| fates[at] = fate.clone());
+        if *others == Fate::Lost {
+            needs::keep_needed(self.writes, &mut fates);
+        }
+        self.add(fates);
+    }
+
+    /// What is tried lost and kept alone: each write. Where requests have parts, each request, and
+    /// of its parts the first two and the last two.
+    fn units(&self) -> Vec<Vec<usize>> {
+        let of = |at: &usize| self.writes[*at].part_of;
+        let all: Vec<usize> = (0..self.count()).collect();
+        let mut units = Vec::new();
+        for parts in all.chunk_by(|one, other| of(one).is_some() && of(one) == of(other)) {
+            if parts.len() > 1 {
+                units.push(parts.to_vec());
+            }
+            let is_near = |at: usize| at < 2 || at + 2 >= parts.len();
+            let near = parts.iter().enumerate().filter(|(at, _)| is_near(*at));
+            units.extend(near.map(|(_, &part)| vec![part]));
+        }
+        units
+    }
+
+    /// One write lost; one kept, and the outcomes of a device that works in order. Of all units or
+    /// of so many.
     fn add_near(&mut self, most: usize, rng: &mut Rng) {
-        let picked = self.spread(most, rng);
+        let units = self.units();
+        let picked = spread(units.len(), most, rng);
         for &at in &picked {
-            self.add_odd(at, &Fate::Kept, Fate::Lost);
+            self.add_odd(&units[at], &Fate::Kept, &Fate::Lost);
         }
         for &at in &picked {
-            self.add_odd(at, &Fate::Lost, Fate::Kept);
+            self.add_odd(&units[at], &Fate::Lost, &Fate::Kept);
             let mut prefix = vec![Fate::Lost; self.count()];
-            prefix[..at].fill(Fate::Kept);
+            prefix[..units[at][0]].fill(Fate::Kept);
             self.add(prefix);
         }
     }
@@ -167,14 +206,10 @@ impl Outcomes<'_> {
             for first in [true, false] {
                 let marks = (0..sectors).map(|sector| (sector < sectors / 2) == first);
                 let half = Fate::Torn(marks.collect());
-                self.add_odd(at, &Fate::Kept, half.clone());
-                self.add_odd(at, &Fate::Lost, half);
+                self.add_odd(&[at], &Fate::Kept, &half);
+                self.add_odd(&[at], &Fate::Lost, &half);
             }
         }
-    }
-
-    fn spread(&self, most: usize, rng: &mut Rng) -> Vec<usize> {
-        spread(self.count(), most, rng)
     }
 }
 
@@ -255,6 +290,36 @@ mod tests {
         }
     }
 
+    /// A chain is lost from one write on, and kept up to one: one outcome more than writes.
+    #[test]
+    fn a_chain_has_no_outcome_with_a_hole() {
+        let chain = |count: u64| {
+            let mut writes = writes(count);
+            (1..writes.len()).for_each(|at| writes[at].needs = vec![at - 1]);
+            writes.iter_mut().for_each(|write| write.sectors = None);
+            writes
+        };
+        for (count, wanted) in [(3, 4), (8, 9)] {
+            let policy = Policy { samples: 1000, ..policy(Search::Budget) };
+            let outcomes = enumerate(&chain(count), &policy, &mut Rng::stream(1, "test"));
+            assert_eq!(outcomes.len(), wanted, "{count} writes: {outcomes:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_of_several_writes_is_lost_and_kept_as_a_whole() {
+        let mut writes = writes(12);
+        writes.iter_mut().for_each(|write| write.sectors = None);
+        writes[3..8].iter_mut().for_each(|write| write.part_of = Some(7));
+        let policy = Policy { exhaustive: 0, samples: 200, ..policy(Search::Budget) };
+        let outcomes = enumerate(&writes, &policy, &mut Rng::stream(1, "test"));
+        for (fate, others) in [(Fate::Lost, Fate::Kept), (Fate::Kept, Fate::Lost)] {
+            let mut whole = vec![others; 12];
+            whole[3..8].fill(fate);
+            assert!(outcomes.contains(&whole), "{whole:?}");
+        }
+    }
+
     fn any_write() -> impl Strategy<Value = AtRisk> {
         let times = (0_u64..20, 0_u64..12, any::<bool>());
         let blocks = prop_oneof![Just(None), (1_usize..4).prop_map(Some)];
@@ -265,7 +330,19 @@ mod tests {
             completed: (done || forced).then_some(submitted + 1 + took),
             forced,
             sectors: blocks.map(|blocks| 8 * blocks),
+            needs: Vec::new(),
+            part_of: None,
         })
+    }
+
+    /// Writes with any needs of earlier ones, in requests of two.
+    fn with_needs(mut writes: Vec<AtRisk>, needs: &[usize]) -> Vec<AtRisk> {
+        for (at, &need) in needs.iter().enumerate().take(writes.len()) {
+            let has_need = at > 0 && need % 3 > 0 && !writes[at].forced;
+            writes[at].needs.extend(has_need.then(|| need % at.max(1)));
+            writes[at].part_of = Some(at as u64 / 2);
+        }
+        writes
     }
 
     proptest! {
@@ -284,6 +361,29 @@ mod tests {
                     for fates in &outcomes {
                         prop_assert!(contract.allows(&writes, fates), "{contract:?} {fates:?}");
                     }
+                }
+            }
+        }
+
+        /// The same where writes survive only with others.
+        #[test]
+        fn outcomes_are_closed(
+            writes in proptest::collection::vec(any_write(), 0..9),
+            needs in proptest::collection::vec(0_usize..100, 9),
+            seed in any::<u64>(),
+            samples in 0_usize..40,
+        ) {
+            let writes = with_needs(writes, &needs);
+            for contract in Contract::all() {
+                for search in [Search::Sweep, Search::Budget] {
+                    let policy = Policy { exhaustive: 4, samples, search, contract };
+                    let outcomes = enumerate(&writes, &policy, &mut Rng::stream(seed, "test"));
+                    for fates in &outcomes {
+                        prop_assert!(needs::is_closed(&writes, fates), "{fates:?}");
+                        prop_assert!(contract.allows(&writes, fates), "{contract:?} {fates:?}");
+                    }
+                    let all_kept = vec![Fate::Kept; writes.len()];
+                    prop_assert!(outcomes.contains(&all_kept));
                 }
             }
         }

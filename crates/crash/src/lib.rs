@@ -6,9 +6,10 @@
 //! that are pending, what may become of them, and which outcomes are worth trying.
 //!
 //! Start with [`pending`] (which writes a power cut may undo), [`fate`] and [`tear`] (what becomes
-//! of one), [`contract`] (what a device promises), [`enumerate`] (which outcomes are tried), then
-//! [`moment`] (the states of several devices at once). [`faults`] holds what fails on purpose,
-//! [`shrink`] makes a failing case small, [`device`] holds the two devices that crash and fail.
+//! of one), [`contract`] (what a device promises), [`needs`] (which writes survive only together),
+//! [`enumerate`] (which outcomes are tried), then [`moment`] (the states of several devices at
+//! once). [`faults`] holds what fails on purpose, [`shrink`] makes a failing case small, [`device`]
+//! holds the two devices that crash and fail.
 #![forbid(unsafe_code)]
 
 pub mod contract;
@@ -17,6 +18,7 @@ pub mod enumerate;
 pub mod fate;
 pub mod faults;
 pub mod moment;
+pub mod needs;
 pub mod pending;
 pub mod sample;
 pub mod shrink;

@@ -4,7 +4,9 @@
 //! 2002: leave out halves, quarters and so on down to single parts, as long as the case still
 //! fails. The order of trials is fixed, so the same failure always shrinks to the same case.
 
+use crate::contract::AtRisk;
 use crate::fate::Fate;
+use crate::needs;
 use std::ops::Range;
 
 /// A failing case made of parts.
@@ -108,7 +110,19 @@ pub fn minimise(
     budget: usize,
     fails: &mut dyn FnMut(&[Fate]) -> bool,
 ) -> (Vec<Fate>, usize) {
-    let mut tries = Tries { left: budget, fails };
+    minimise_among(&[], fates, budget, fails)
+}
+
+/// The same of writes that survive only with others: every outcome that `fails` is asked about is
+/// closed over their needs. Without writes there are no needs.
+pub fn minimise_among(
+    writes: &[AtRisk],
+    fates: &[Fate],
+    budget: usize,
+    fails: &mut dyn FnMut(&[Fate]) -> bool,
+) -> (Vec<Fate>, usize) {
+    debug_assert!(needs::is_closed(writes, fates), "the outcome is closed");
+    let mut tries = Tries { writes, left: budget, fails };
     let kept = tries.towards(fates, &Fate::Kept);
     let lost = tries.towards(fates, &Fate::Lost);
     let differing = |fates: &[Fate], usual: &Fate| fates.iter().filter(|f| *f != usual).count();
@@ -118,11 +132,14 @@ pub fn minimise(
         false => kept,
     };
     let torn = |fate: &Fate| matches!(fate, Fate::Torn(_));
-    let fates = simplify(fates, torn, &[Fate::Lost, Fate::Kept], |tried| tries.fails(tried));
+    let fates = simplify(fates, torn, &[Fate::Lost, Fate::Kept], |tried| {
+        needs::is_closed(writes, tried) && tries.fails(tried)
+    });
     (fates, budget - tries.left)
 }
 
 struct Tries<'f> {
+    writes: &'f [AtRisk],
     left: usize,
     fails: &'f mut dyn FnMut(&[Fate]) -> bool,
 }
@@ -161,11 +178,16 @@ impl Case for Differences<'_, '_> {
 
     fn try_without(&mut self, parts: Range<usize>) -> bool {
         let mut tried = self.fates.clone();
-        self.odd[parts.clone()].iter().for_each(|&at| tried[at] = self.usual.clone());
+        self.odd[parts].iter().for_each(|&at| tried[at] = self.usual.clone());
+        // Closing changes fates into the usual one, so that no part comes back.
+        match self.usual {
+            Fate::Kept => needs::keep_needed(self.tries.writes, &mut tried),
+            _ => needs::lose_needing(self.tries.writes, &mut tried),
+        };
         let fails = self.tries.fails(&tried);
         if fails {
+            self.odd.retain(|&at| tried[at] != *self.usual);
             self.fates = tried;
-            self.odd.drain(parts);
         }
         fails
     }
@@ -241,6 +263,28 @@ mod tests {
         let fates = vec![Fate::Torn(vec![true, false]), Fate::Kept];
         let (small, _) = minimise(&fates, 100, &mut |fates| fates[0] != Fate::Kept);
         assert_eq!(small, [Fate::Lost, Fate::Kept]);
+    }
+
+    #[test]
+    fn every_outcome_that_is_tried_is_closed() {
+        // Each of 40 writes needs the one three before it.
+        let needs = |at: usize| at.checked_sub(3).into_iter().collect();
+        let of = |at| AtRisk { needs: needs(at), ..AtRisk::of_blocks(0, at as u64, None, 1) };
+        let writes: Vec<AtRisk> = (0..40).map(of).collect();
+        let mut fates: Vec<Fate> =
+            (0..40).map(|at| if at % 7 < 4 { Fate::Kept } else { Fate::Lost }).collect();
+        needs::lose_needing(&writes, &mut fates);
+        fates[..14].fill(Fate::Kept);
+        let mut fails = |fates: &[Fate]| {
+            assert!(needs::is_closed(&writes, fates), "{fates:?}");
+            fates[9] == Fate::Kept && fates[20] == Fate::Lost
+        };
+        assert!(fails(&fates));
+        let (small, _) = minimise_among(&writes, &fates, 1000, &mut fails);
+        assert!(fails(&small));
+        let kept = small.iter().filter(|fate| **fate == Fate::Kept).count();
+        // 9 needs 6, 3 and 0.
+        assert_eq!(kept, 4, "{small:?}");
     }
 
     #[test]

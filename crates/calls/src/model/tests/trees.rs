@@ -330,7 +330,8 @@ proptest! {
         let recorded = Arc::new(Recorded::read(&script.entries).expect("it is modelled"));
         let mut rng = Rng::stream(seed, "cuts");
         for pair in Model::ALL.windows(2) {
-            let [weak, strong] = [pair[0], pair[1]].map(|m| Modelled::new(Arc::clone(&recorded), m));
+            let under = |model: Model| Modelled::new(Arc::clone(&recorded), model);
+            let (weak, strong) = (under(pair[0]), under(pair[1]));
             for position in [recorded.entries / 2, recorded.entries] {
                 let durable = strong.durable(position);
                 let asked = |index: &usize| recorded.micros[*index].asked < position;

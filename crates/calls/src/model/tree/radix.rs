@@ -183,7 +183,7 @@ fn compare<V>(
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn any_key() -> impl Strategy<Value = u64> {
         prop_oneof![0_u64..40, 0_u64..5000, any::<u64>()]
@@ -229,10 +229,9 @@ mod tests {
                 }
             });
             let keys = old_map.keys().chain(new_map.keys());
-            let mut keys: Vec<u64> = keys.filter(|k| old_map.get(k) != new_map.get(k)).copied().collect();
-            keys.sort_unstable();
-            keys.dedup();
-            prop_assert_eq!(differing, keys);
+            let keys: BTreeSet<u64> =
+                keys.filter(|key| old_map.get(key) != new_map.get(key)).copied().collect();
+            prop_assert_eq!(differing, keys.into_iter().collect::<Vec<_>>());
             for key in new_map.keys() {
                 prop_assert_eq!(radix.get(*key), new_map.get(key));
             }
