@@ -6,6 +6,7 @@ use super::state::{Fate, SectorSize, State};
 use seekless_crash::contract::{AtRisk, Contract};
 use seekless_crash::enumerate::{Policy, Search, enumerate};
 use seekless_engine::rng::Rng;
+use std::collections::BTreeMap;
 
 /// Bounds of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +28,7 @@ pub struct Bounds {
 /// # Panics
 /// If the bounds ask for more than 2²⁰ combinations.
 pub fn choose(history: &History, epoch: &Epoch, bounds: &Bounds) -> Vec<State> {
-    let at_risk = |one: &Unsettled| {
-        let write = &history.writes()[one.write];
-        AtRisk {
-            // One export; a forced write that was answered is settled.
-            device: 0,
-            forced: false,
-            submitted: write.asked,
-            completed: write.answered.filter(|&at| at < epoch.cut),
-            sectors: bounds.sector.sectors(write),
-        }
-    };
-    let writes: Vec<AtRisk> = epoch.unsettled.iter().map(at_risk).collect();
+    let writes = at_risk(history, epoch, bounds.sector);
     let policy = Policy {
         exhaustive: bounds.exhaustive as usize,
         samples: bounds.samples as usize,
@@ -54,4 +44,36 @@ pub fn choose(history: &History, epoch: &Epoch, bounds: &Bounds) -> Vec<State> {
     };
     let expanded = |fates: Vec<Fate>| epoch.unsettled.iter().zip(fates).map(expand).collect();
     outcomes.into_iter().map(|fates| State { cut: epoch.cut, fates: expanded(fates) }).collect()
+}
+
+/// The unsettled writes of an epoch as the crash kernel sees them. Those of calls have needs and
+/// are parts of a call, and they never tear.
+pub fn at_risk(history: &History, epoch: &Epoch, sector: SectorSize) -> Vec<AtRisk> {
+    let mut writes: Vec<AtRisk> =
+        epoch.unsettled.iter().map(|one| of_device(history, epoch, sector, one)).collect();
+    let Some(calls) = history.calls() else { return writes };
+    // Where each unsettled write stands; what is durable needs no care.
+    let places: BTreeMap<usize, usize> =
+        epoch.unsettled.iter().enumerate().map(|(place, one)| (one.write, place)).collect();
+    for (write, one) in writes.iter_mut().zip(&epoch.unsettled) {
+        let needs = calls.needs(one.write).iter();
+        write.needs =
+            needs.filter_map(|need| places.get(&(need.micro as usize)).copied()).collect();
+        write.part_of = calls.recorded().micros[one.write].call;
+    }
+    writes
+}
+
+fn of_device(history: &History, epoch: &Epoch, sector: SectorSize, one: &Unsettled) -> AtRisk {
+    let write = &history.writes()[one.write];
+    AtRisk {
+        // One export; a forced write that was answered is settled.
+        device: 0,
+        forced: false,
+        submitted: write.asked,
+        completed: write.answered.filter(|&at| at < epoch.cut),
+        sectors: sector.sectors(write),
+        needs: Vec::new(),
+        part_of: None,
+    }
 }

@@ -6,9 +6,16 @@
 //! any combination, or torn between two sectors. Of two writes to the same bytes the one answered
 //! later has the last word.
 //!
+//! A recording of calls has another rule: its model says what a sync makes durable, and which
+//! writes are on the disk only with others. Its writes are the micro-operations of the model.
+//!
 //! A mark is an acknowledgement: before that event a program promised a value to its own clients.
 //! A state owes all values that were acknowledged before its cut.
 
+mod calls;
+
+use calls::CallEpochs;
+use seekless_calls::model::Modelled;
 use seekless_crash::pending::{Pending, PendingWrites};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -145,6 +152,8 @@ pub struct History {
     events: u64,
     /// The workload begins with this event.
     begin: Option<u64>,
+    /// The calls that the writes are parts of, under a model.
+    calls: Option<Arc<Modelled>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +214,7 @@ impl History {
             marks: Vec::new(),
             events: 0,
             begin: None,
+            calls: None,
         }
     }
 
@@ -289,11 +299,16 @@ impl History {
 
     /// The events at which a flush was answered that did not fail.
     pub fn flushed(&self) -> impl Iterator<Item = u64> + '_ {
-        self.flushes.iter().filter(|flush| !flush.failed).filter_map(|flush| flush.answered)
+        let flushes = self.flushes.iter().filter(|flush| !flush.failed);
+        let calls = self.calls.iter().flat_map(|calls| &calls.recorded().syncs);
+        flushes.filter_map(|flush| flush.answered).chain(calls.map(|sync| sync.answered))
     }
 
     /// The index of the write with this number.
     pub fn find(&self, number: u64) -> Option<usize> {
+        if self.calls.is_some() {
+            return usize::try_from(number).ok().filter(|&index| index < self.writes.len());
+        }
         match self.by_number.get(&number) {
             Some(&Found::Write(index)) => Some(index),
             _ => None,
@@ -324,6 +339,13 @@ impl History {
 
     /// The epochs in order.
     pub fn epochs(&self) -> Epochs<'_> {
+        match &self.calls {
+            Some(calls) => Epochs::Calls(CallEpochs::new(self, calls)),
+            None => Epochs::Device(self.device_epochs()),
+        }
+    }
+
+    fn device_epochs(&self) -> DeviceEpochs<'_> {
         let mut changes: Vec<(u64, Change)> = Vec::new();
         for (index, write) in self.writes.iter().enumerate() {
             changes.push((write.asked, Change::Asked(index)));
@@ -333,7 +355,7 @@ impl History {
         changes
             .extend(flushes.filter_map(|(i, flush)| Some((flush.answered?, Change::Flushed(i)))));
         changes.sort_unstable_by_key(|(at, _)| *at);
-        Epochs {
+        DeviceEpochs {
             history: self,
             changes,
             next: 0,
@@ -363,9 +385,29 @@ enum Change {
     Flushed(usize),
 }
 
-/// Walks from epoch to epoch. Time is the index of an event.
+/// Walks from epoch to epoch.
 #[derive(Debug)]
-pub struct Epochs<'h> {
+pub enum Epochs<'h> {
+    /// Of a recording of a device.
+    Device(DeviceEpochs<'h>),
+    /// Of a recording of calls.
+    Calls(CallEpochs<'h>),
+}
+
+impl Iterator for Epochs<'_> {
+    type Item = Epoch;
+
+    fn next(&mut self) -> Option<Epoch> {
+        match self {
+            Epochs::Device(epochs) => epochs.next(),
+            Epochs::Calls(epochs) => epochs.next(),
+        }
+    }
+}
+
+/// Walks from epoch to epoch of a device. Time is the index of an event.
+#[derive(Debug)]
+pub struct DeviceEpochs<'h> {
     history: &'h History,
     changes: Vec<(u64, Change)>,
     next: usize,
@@ -378,7 +420,7 @@ pub struct Epochs<'h> {
     durable: u64,
 }
 
-impl Epochs<'_> {
+impl DeviceEpochs<'_> {
     /// The epoch that ends before the event `cut`.
     fn close(&mut self, cut: u64) -> Epoch {
         let unsettled = self.unsettled.completed_first().map(|one| one.write.clone()).collect();
@@ -445,7 +487,7 @@ impl Epochs<'_> {
     }
 }
 
-impl Iterator for Epochs<'_> {
+impl Iterator for DeviceEpochs<'_> {
     type Item = Epoch;
 
     fn next(&mut self) -> Option<Epoch> {

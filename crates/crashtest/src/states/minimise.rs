@@ -1,6 +1,7 @@
 //! Making a failing state small: the fewest writes whose fate differs from what is harmless, and of
 //! each torn write the fewest sectors.
 
+use super::choose::at_risk;
 use super::history::{Epoch, History, Write};
 use super::state::{Fate, SectorSize, State};
 use seekless_crash::shrink::{self, Case, Halving};
@@ -16,6 +17,22 @@ pub fn minimise(
     let cut = state.cut;
     let mut fates_fail = |fates: &[_]| fails(&State { cut, fates: fates.to_vec() });
     let (fates, tries) = shrink::minimise(&state.fates, budget, &mut fates_fail);
+    (State { cut, fates }, tries)
+}
+
+/// The same for a history whose writes may be on the disk only with others, as those of calls are:
+/// only states that the model allows are tried. `state` is one of this epoch.
+pub fn minimise_in(
+    history: &History,
+    epoch: &Epoch,
+    state: &State,
+    budget: usize,
+    fails: &mut dyn FnMut(&State) -> bool,
+) -> (State, usize) {
+    let cut = state.cut;
+    let writes = at_risk(history, epoch, SectorSize::default());
+    let mut fates_fail = |fates: &[_]| fails(&State { cut, fates: fates.to_vec() });
+    let (fates, tries) = shrink::minimise_among(&writes, &state.fates, budget, &mut fates_fail);
     (State { cut, fates }, tries)
 }
 

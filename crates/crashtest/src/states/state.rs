@@ -6,8 +6,9 @@
 //! 512 bytes have reached the medium, counted from the first one that it touches).
 
 use super::history::{Epoch, History, Kind, Write};
+use seekless_calls::model::Rule;
 pub use seekless_crash::Fate;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -164,6 +165,21 @@ pub enum BadState {
         /// The event.
         cut: u64,
     },
+    /// A part of a call without another one that the model wants there.
+    #[error(
+        "write {number} is on the disk only if write {need} is: {model} does {rule}; name both, \
+         or another model"
+    )]
+    Needs {
+        /// The write that is kept.
+        number: u64,
+        /// The one that is lost.
+        need: u64,
+        /// Name of the model.
+        model: &'static str,
+        /// What it does.
+        rule: Rule,
+    },
     /// Sectors that a write does not have.
     #[error("request {number} touches {sectors} sectors; number them from 0")]
     Sectors {
@@ -189,6 +205,22 @@ impl State {
         let exceptions = named
             .map(|(one, fate)| (history.writes()[one.write].number, Exception::from_fate(fate)));
         Name { cut: self.cut, keep, exceptions: exceptions.collect() }
+    }
+}
+
+impl State {
+    /// What the model of a recording of calls forbids in this state.
+    fn unmet(&self, history: &History, epoch: &Epoch) -> Option<BadState> {
+        let calls = history.calls()?;
+        let fates = epoch.unsettled.iter().zip(&self.fates);
+        let lost: BTreeSet<usize> =
+            fates.clone().filter(|(_, fate)| !fate.is_whole()).map(|(one, _)| one.write).collect();
+        fates.filter(|(_, fate)| !fate.is_nothing()).find_map(|(one, _)| {
+            let mut needs = calls.needs(one.write).iter();
+            let need = needs.find(|need| lost.contains(&(need.micro as usize)))?;
+            let (number, model) = (one.write as u64, calls.model().name);
+            Some(BadState::Needs { number, need: need.micro.into(), model, rule: need.rule })
+        })
     }
 }
 
@@ -235,7 +267,11 @@ impl Name {
             let (at, index) = place.ok_or(BadState::Write { number, cut })?;
             fates[at] = exception.fate(&history.writes()[index])?;
         }
-        Ok((epoch, State { cut, fates }))
+        let state = State { cut, fates };
+        match state.unmet(history, &epoch) {
+            Some(bad) => Err(bad),
+            None => Ok((epoch, state)),
+        }
     }
 }
 

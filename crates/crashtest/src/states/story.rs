@@ -1,5 +1,7 @@
 //! A failing state as a short story for people.
 
+mod calls;
+
 use super::history::{Epoch, History, Kind, Write};
 use super::state::{Fate, SECTOR, State};
 use std::fmt::Write as _;
@@ -16,12 +18,9 @@ pub fn story(history: &History, epoch: &Epoch, state: &State) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(out, "the power goes {}", moment(history, epoch));
-    let _ = writeln!(
-        out,
-        "{} writes are durable, {} are not yet:",
-        epoch.durable,
-        epoch.unsettled.len()
-    );
+    let (durable, unsettled) = (epoch.durable, epoch.unsettled.len());
+    let things = if history.calls().is_some() { "parts of calls" } else { "writes" };
+    let _ = writeln!(out, "{durable} {things} are durable, {unsettled} are not yet:");
     let kept = state.fates.iter().filter(|fate| **fate == Fate::Kept).count();
     let lost = state.fates.iter().filter(|fate| **fate == Fate::Lost).count();
     let usual = if kept >= lost { Fate::Kept } else { Fate::Lost };
@@ -34,7 +33,11 @@ pub fn story(history: &History, epoch: &Epoch, state: &State) -> String {
         lines += 1;
         if lines <= MOST_LINES {
             let write = &history.writes()[one.write];
-            let _ = writeln!(out, "  {:<5} {}", outcome(fate), describe(history, write, epoch.cut));
+            let what = match history.calls() {
+                Some(calls) => calls::describe(calls, one.write, epoch.cut),
+                None => describe(history, write, epoch.cut),
+            };
+            let _ = writeln!(out, "  {:<5} {what}", outcome(fate));
         }
     }
     if lines > MOST_LINES {
@@ -44,14 +47,18 @@ pub fn story(history: &History, epoch: &Epoch, state: &State) -> String {
         let rest = kept.max(lost);
         let _ = writeln!(out, "  {word}  the other {rest}");
     }
+    if let Some(why) = history.calls().and_then(|calls| calls::why(calls, epoch, state)) {
+        let _ = writeln!(out, "{why}");
+    }
     out
 }
 
 /// Between which events the power goes.
 fn moment(history: &History, epoch: &Epoch) -> String {
+    let flush = if history.calls().is_some() { "sync" } else { "flush" };
     let before = match epoch.flushes {
-        0 => "before any flush was answered".to_owned(),
-        n => format!("after flush {n} was answered"),
+        0 => format!("before any {flush} was answered"),
+        n => format!("after {flush} {n} was answered"),
     };
     match epoch.cut == history.events() {
         true => format!("at the end of the recording, {before}"),

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+mod calls;
+
 use super::choose::{Bounds, choose};
 use super::history::{Acked, Epoch, Event, History, Kind};
 use super::minimise::minimise;
