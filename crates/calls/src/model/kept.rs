@@ -37,11 +37,14 @@ impl Kept {
 
     /// Its members in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        let bits = |word: u64| (0..64).filter(move |bit| word >> bit & 1 == 1);
-        self.words
-            .iter()
-            .enumerate()
-            .flat_map(move |(at, &word)| bits(word).map(move |bit| 64 * at + bit))
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(64 * at + bit)
+            })
+        })
     }
 
     /// Number of members.

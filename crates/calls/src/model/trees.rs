@@ -2,7 +2,7 @@
 
 use super::durable::Barriers;
 use super::kept::Kept;
-use super::micro::{Change, Micro, ObjectId};
+use super::micro::{Change, Micro, ObjectId, PAGE};
 use super::needs::Modelled;
 use super::tree::Tree;
 use std::collections::BTreeMap;
@@ -21,6 +21,10 @@ pub struct Trees<'m> {
     withheld: Vec<usize>,
     /// What the power cut may take, in order.
     pending: Vec<usize>,
+    /// Of each write of a page the later one that overwrites all of its bytes. If that one is in a
+    /// tree, the earlier one need not be applied: a mapping that is stored to again and again, and
+    /// never synced, would make each tree as costly as all stores.
+    overwritten: Vec<Option<usize>>,
 }
 
 impl Modelled {
@@ -31,8 +35,14 @@ impl Modelled {
         let barriers = self.barriers();
         let mut common = Tree::new(recorded.objects.clone());
         barriers.durable().iter().for_each(|index| common.apply(&recorded.micros[index].change));
-        let mut trees =
-            Trees { modelled: self, barriers, common, withheld: Vec::new(), pending: Vec::new() };
+        let mut trees = Trees {
+            modelled: self,
+            barriers,
+            common,
+            withheld: Vec::new(),
+            pending: Vec::new(),
+            overwritten: overwritten(&recorded.micros),
+        };
         trees.advance(recorded.begin + 1);
         trees
     }
@@ -72,10 +82,13 @@ impl Trees<'_> {
     pub fn tree(&self, is_kept: impl Fn(usize) -> bool) -> Tree {
         let micros = &self.modelled.recorded().micros;
         let kept = self.pending.iter().copied().filter(|&index| is_kept(index));
-        let mut all: Vec<usize> = kept.chain(self.withheld.iter().copied()).collect();
-        all.sort_unstable();
+        let all: Kept = kept.chain(self.withheld.iter().copied()).collect();
         let mut tree = self.common.clone();
-        all.into_iter().for_each(|index| tree.apply(&micros[index].change));
+        for index in all.iter() {
+            if self.overwritten[index].is_none_or(|later| !all.contains(later)) {
+                tree.apply(&micros[index].change);
+            }
+        }
         tree
     }
 
@@ -108,4 +121,21 @@ fn content_of(micro: &Micro) -> Option<ObjectId> {
         Change::Attributes { .. } | Change::Attribute { .. } => None,
         change => change.object(),
     }
+}
+
+/// Of each write of a page the next one of that page, if it covers the same bytes.
+fn overwritten(micros: &[Micro]) -> Vec<Option<usize>> {
+    let mut next: BTreeMap<(ObjectId, u64), usize> = BTreeMap::new();
+    let mut found = vec![None; micros.len()];
+    for (index, micro) in micros.iter().enumerate().rev() {
+        let Change::Page { object, at, data } = &micro.change else { continue };
+        let later = next.insert((*object, at / PAGE), index);
+        found[index] = later.filter(|&later| match &micros[later].change {
+            Change::Page { at: from, data: over, .. } => {
+                from <= at && at + data.len() as u64 <= from + over.len() as u64
+            }
+            _ => false,
+        });
+    }
+    found
 }

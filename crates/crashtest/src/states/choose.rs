@@ -6,7 +6,6 @@ use super::state::{Fate, SectorSize, State};
 use seekless_crash::contract::{AtRisk, Contract};
 use seekless_crash::enumerate::{Policy, Search, enumerate};
 use seekless_engine::rng::Rng;
-use std::collections::BTreeMap;
 
 /// Bounds of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,17 +51,25 @@ pub fn at_risk(history: &History, epoch: &Epoch, sector: SectorSize) -> Vec<AtRi
     let mut writes: Vec<AtRisk> =
         epoch.unsettled.iter().map(|one| of_device(history, epoch, sector, one)).collect();
     let Some(calls) = history.calls() else { return writes };
-    // Where each unsettled write stands; what is durable needs no care.
-    let places: BTreeMap<usize, usize> =
-        epoch.unsettled.iter().enumerate().map(|(place, one)| (one.write, place)).collect();
+    // Unsettled writes of calls stand in their order; what is durable needs no care.
+    let place = |write: usize| epoch.unsettled.binary_search_by_key(&write, |one| one.write).ok();
+    let fresh = history.cut_before(epoch.cut);
     for (write, one) in writes.iter_mut().zip(&epoch.unsettled) {
         let needs = calls.needs(one.write).iter();
-        write.needs =
-            needs.filter_map(|need| places.get(&(need.micro as usize)).copied()).collect();
-        write.part_of = calls.recorded().micros[one.write].call;
+        write.needs = needs.filter_map(|need| place(need.micro as usize)).collect();
+        let micro = &calls.recorded().micros[one.write];
+        write.part_of = match micro.change.object() {
+            // An earlier epoch has tried these one by one. A mapping that is stored to and never
+            // synced would leave nothing for the writes of this epoch.
+            Some(object) if micro.asked < fresh => Some(STALE | u64::from(object)),
+            _ => micro.call,
+        };
     }
     writes
 }
+
+/// Marks the numbers of files, as those of requests that have older writes as parts.
+const STALE: u64 = 1 << 63;
 
 fn of_device(history: &History, epoch: &Epoch, sector: SectorSize, one: &Unsettled) -> AtRisk {
     let write = &history.writes()[one.write];

@@ -155,6 +155,8 @@ pub struct History {
     begin: Option<u64>,
     /// The calls that the writes are parts of, under a model.
     calls: Option<Arc<Modelled>>,
+    /// Of calls: the cuts of all epochs, in order.
+    cuts: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +218,7 @@ impl History {
             events: 0,
             begin: None,
             calls: None,
+            cuts: Vec::new(),
         }
     }
 

@@ -32,7 +32,15 @@ impl History {
         history.events = recorded.entries;
         history.begin = Some(recorded.begin);
         history.calls = Some(calls);
+        history.cuts = history.epochs().map(|epoch| epoch.cut).collect();
         history
+    }
+
+    /// The cut of the epoch before that of this cut; what was asked before it has been tried there.
+    /// 0 for the first epoch, and for a recording of a device.
+    pub(in crate::states) fn cut_before(&self, cut: u64) -> u64 {
+        let before = self.cuts.partition_point(|&one| one < cut);
+        before.checked_sub(1).map_or(0, |last| self.cuts[last])
     }
 
     /// The calls that the writes are parts of; `None` for a recording of a device.

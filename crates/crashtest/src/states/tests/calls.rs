@@ -229,3 +229,36 @@ fn bad_log(tree: &Tree) -> bool {
     let log = tree.find(b"log").map_or(0, |object| tree.size(object));
     tree.find(b"a").is_some() && log <= 4
 }
+
+/// A file that is written again and again without a sync does not crowd out the others: of each
+/// epoch some state lacks exactly the write that this epoch has brought.
+#[test]
+fn old_writes_leave_room_for_new_ones() {
+    let mut calls = Calls::default();
+    calls.entries.push(Entry::Begin);
+    let (log, shared) = (calls.file("log"), calls.file("shared"));
+    calls.write(log, 0, &[b'l'; 8192]).fsync(log).fsync(ROOT);
+    for at in 0..40 {
+        for page in 0..2 {
+            calls.write(shared, 4096 * ((at + page) % 7), b"stored");
+        }
+        calls.write(log, 4096 * (at % 2), b"log").fsync(log);
+    }
+    let history = calls.under(Model::EXT4);
+    let epochs: Vec<Epoch> = history.epochs().collect();
+    for epoch in &epochs[2..epochs.len() - 1] {
+        let of_log = |one: &crate::states::history::Unsettled| {
+            let change = &history.calls().unwrap().recorded().micros[one.write].change;
+            change.object() == Some(1)
+        };
+        let place = epoch.unsettled.iter().position(of_log).unwrap();
+        let only = |state: &State| {
+            state.fates[place] == Fate::Lost
+                && state.fates.iter().filter(|fate| **fate == Fate::Lost).count() == 1
+        };
+        let states = choose(&history, epoch, &BOUNDS);
+        assert!(states.iter().any(only), "{} are unsettled", epoch.unsettled.len());
+    }
+    let last = epochs.last().unwrap();
+    assert!(last.unsettled.len() > 80, "{}", last.unsettled.len());
+}
