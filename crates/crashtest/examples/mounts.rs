@@ -42,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         timeout: Duration::from_secs(60),
         stop: Arc::clone(&stop),
         dir: dir.path().to_owned(),
+        copies: None,
     };
     let workers = Workers::new(options, count as usize)?;
     let way = std::env::var("WAY").unwrap_or_default().parse().unwrap_or(Way::Auto);

@@ -8,9 +8,11 @@
 //!
 //! [`file_system`] makes file systems, [`sandbox`] mounts them and runs checks that leak nothing,
 //! [`workload`] runs what is recorded, and [`preflight`] says what the machine lacks for that.
+//! [`directory`] shows states of recorded calls as plain directories.
 //! [`own`] does all of this with file systems of Seekless, and [`calls`] records their calls.
 
 pub mod calls;
+pub mod directory;
 pub mod file_system;
 pub mod own;
 pub mod places;

@@ -16,6 +16,7 @@ pub mod point;
 pub mod pool;
 pub mod process;
 pub mod protocol;
+mod rootless;
 mod tree;
 pub mod worker;
 

@@ -1,10 +1,17 @@
 //! A recording in memory: its history, and its states as images.
+//!
+//! A recording of a disk has images of disks, one of calls has trees of a directory.
+
+mod crash_image;
+
+pub use crash_image::{CrashImage, Ground};
 
 use crate::record::tape::{self, Payload, Recording, TapeEnd, TapeError, What};
 use crate::replay::extents::Extents;
 use crate::replay::image::{Image, Source};
 use crate::states::history::{Epoch, Event, History, Kind};
 use crate::states::state::{Fate, State, ranges};
+use seekless_calls::model::Modelled;
 use std::fs::File;
 use std::hash::Hasher as _;
 use std::io::{self, BufReader, Seek as _, SeekFrom};
@@ -36,6 +43,12 @@ pub struct Flaw {
 #[derive(Debug)]
 pub struct Session {
     history: History,
+    /// The recording of a disk; `None` for one of calls.
+    disk: Option<DiskRecording>,
+}
+
+#[derive(Debug)]
+struct DiskRecording {
     /// The content of each write of the history.
     payloads: Vec<Payload>,
     source: Arc<Source>,
@@ -108,7 +121,7 @@ impl Load<'_> {
         let end = recording.end().unwrap_or(TapeEnd::Clean);
         let base = self.base.map(|path| base(path, size_bytes)).transpose()?;
         let source = Arc::new(Source::new(base, file, size_bytes).with_second(second));
-        Ok(Session { history, payloads, source, end })
+        Ok(Session { history, disk: Some(DiskRecording { payloads, source, end }) })
     }
 }
 
@@ -157,6 +170,15 @@ fn as_history(event: &tape::Event, mark: &str) -> (Event, Option<Payload>) {
 }
 
 impl Session {
+    /// A recording of calls under a model.
+    pub fn of_calls(calls: Arc<Modelled>) -> Session {
+        Session { history: History::of_calls(calls), disk: None }
+    }
+
+    fn disk(&self) -> &DiskRecording {
+        self.disk.as_ref().expect("a recording of calls has trees, not images of disks")
+    }
+
     /// The requests and answers of a recording.
     pub fn history(&self) -> &History {
         &self.history
@@ -167,25 +189,27 @@ impl Session {
         self.history.begin()
     }
 
-    /// The bytes of a write of the history, as far as they are on the recording.
+    /// The bytes of a write of the history, as far as they are on the recording of a disk.
     ///
     /// # Errors
     /// If the recording cannot be read.
     pub fn payload(&self, write: usize, most: usize) -> io::Result<Vec<u8>> {
         let length = self.history.writes()[write].length.min(most as u64) as usize;
         let mut bytes = vec![0; length];
-        if let Payload::At(at) = self.payloads[write] {
-            self.source.tape().read_exact_at(&mut bytes, at)?;
+        let disk = self.disk();
+        if let Payload::At(at) = disk.payloads[write] {
+            disk.source.tape().read_exact_at(&mut bytes, at)?;
         }
         Ok(bytes)
     }
 
-    /// Tells recordings apart: their size and a hash of all their bytes, with those of the base.
+    /// Tells recordings of disks apart: their size and a hash of all their bytes, with those of the
+    /// base.
     ///
     /// # Errors
     /// If the recording or the base cannot be read.
     pub fn fingerprint(&self) -> io::Result<String> {
-        let tape = self.source.tape();
+        let tape = self.disk().source.tape();
         let mut hash = twox_hash::XxHash3_64::new();
         let (mut at, mut chunk) = (0, vec![0; 1 << 20]);
         loop {
@@ -208,7 +232,7 @@ impl Session {
     pub fn flaw(&self) -> Option<Flaw> {
         let events = self.history.events();
         let content = "or give --cut-short to accept that";
-        match self.end {
+        match self.disk.as_ref()?.end {
             TapeEnd::Clean => None,
             TapeEnd::Cut { at } => Some(Flaw {
                 said: format!(
@@ -274,7 +298,7 @@ impl Session {
     }
 
     fn put(&self, extents: &mut Extents, write: usize, fate: &Fate) {
-        let (payload, write) = (self.payloads[write], &self.history.writes()[write]);
+        let (payload, write) = (self.disk().payloads[write], &self.history.writes()[write]);
         for (from, to) in ranges(write, fate) {
             extents.insert(from, to, payload.skip(from - write.offset));
         }
@@ -287,12 +311,12 @@ impl Session {
 
     /// What is durable, with everything else lost.
     pub fn durable_image(&self, durable: Arc<Extents>) -> Image {
-        Image::new(Arc::clone(&self.source), durable, Extents::default())
+        Image::new(Arc::clone(&self.disk().source), durable, Extents::default())
     }
 
     /// A state as an image, given what is durable.
     pub fn image_over(&self, durable: Arc<Extents>, epoch: &Epoch, state: &State) -> Image {
-        Image::new(Arc::clone(&self.source), durable, self.survived(epoch, state))
+        Image::new(Arc::clone(&self.disk().source), durable, self.survived(epoch, state))
     }
 
     /// A state as an image.

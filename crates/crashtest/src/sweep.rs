@@ -16,10 +16,9 @@ mod walk;
 pub mod whole;
 
 use crate::replay::check::Verdict;
-use crate::replay::extents::Extents;
 use crate::replay::workers::{Acked, Bench, Job, Judged};
 use crate::report::Kind;
-use crate::session::Session;
+use crate::session::{CrashImage, Session};
 use crate::states::choose::Bounds;
 use crate::states::history::Epoch;
 use crate::states::names;
@@ -276,19 +275,20 @@ impl Sweep<'_> {
     /// # Errors
     /// If it cannot be presented as a file, or the check cannot be started.
     pub fn only(&self, epoch: &Epoch, state: &State) -> Result<Row, SweepError> {
-        self.only_over(Arc::new(self.session.durable(epoch.cut)), epoch, state, true)
+        let image = self.session.ground_at(epoch.cut).state(self.session, epoch, state);
+        self.only_of(image, epoch, state, true)
     }
 
-    /// The same, given what is durable; without `is_settled` a bad state is not checked again.
-    fn only_over(
+    /// The same, given its content; without `is_settled` a bad state is not checked again.
+    fn only_of(
         &self,
-        durable: Arc<Extents>,
+        image: CrashImage,
         epoch: &Epoch,
         state: &State,
         is_settled: bool,
     ) -> Result<Row, SweepError> {
         let name = state.name(self.session.history(), epoch);
-        let job = self.job(0, &name, epoch, state, durable);
+        let job = self.job(0, &name, epoch.cut, image);
         let judged = if is_settled { self.bench.judge(job) } else { self.bench.judge_once(job) }?;
         Ok(Row {
             name: names::short(&name),
@@ -300,20 +300,8 @@ impl Sweep<'_> {
         })
     }
 
-    fn job(
-        &self,
-        number: u64,
-        name: &Name,
-        epoch: &Epoch,
-        state: &State,
-        durable: Arc<Extents>,
-    ) -> Job {
-        Job {
-            number,
-            image: self.session.image_over(durable, epoch, state),
-            name: names::short(name),
-            acked: self.acked(epoch.cut),
-        }
+    fn job(&self, number: u64, name: &Name, cut: u64, image: CrashImage) -> Job {
+        Job { number, image, name: names::short(name), acked: self.acked(cut) }
     }
 
     /// What a check is told of a cut before this event.
@@ -371,7 +359,7 @@ impl Run<'_, '_> {
 
     /// Adds a state; the job that checks it, unless its verdict is known.
     fn begin(&mut self, candidate: Candidate) -> Option<Job> {
-        let Candidate { epoch, state, durable, contents } = candidate;
+        let Candidate { epoch, state, image, contents } = candidate;
         let acked = if self.sweep.options.acknowledgements { epoch.acked } else { 0 };
         let (number, key) = (self.rows.len(), (contents, acked));
         let name = state.name(self.sweep.session.history(), &epoch);
@@ -390,14 +378,14 @@ impl Run<'_, '_> {
             return None;
         }
         self.first.insert(key, number);
-        row.state = Some((Arc::clone(&epoch), state.clone()));
+        row.state = Some((Arc::clone(&epoch), state));
         let known = self.results.as_ref().and_then(|results| results.get(key)).cloned();
         self.rows.push(row);
         if let Some(tried) = known {
             self.note(number, tried);
             return None;
         }
-        Some(self.sweep.job(number as u64, &name, &epoch, &state, durable))
+        Some(self.sweep.job(number as u64, &name, epoch.cut, image))
     }
 
     /// Notes a result.

@@ -217,7 +217,7 @@ impl Running<'_> {
         if stop.asked().is_some() {
             return Ok(Ran::killed(End::Stopped, String::new()));
         }
-        let worker = Worker::start(Path::new(OWN_PROGRAM), Isolation::Processes)?;
+        let worker = Worker::start(Path::new(OWN_PROGRAM), Isolation::Processes, None)?;
         // The worker has a raw disk open as well. Its last user writes the page cache back, which
         // must not be this process when it is killed: it may be the one that serves the disk.
         let raw = (disks.is_empty() && !place.is_dir()).then(|| File::open(place)).transpose()?;

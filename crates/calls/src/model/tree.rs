@@ -52,6 +52,11 @@ impl Tree {
         Tree { objects, inodes: Radix::default() }
     }
 
+    /// The same without entries: where a directory begins that is to show trees of a recording.
+    pub fn without_entries(&self) -> Tree {
+        Tree::new(Arc::clone(&self.objects))
+    }
+
     /// Applies a micro-operation. Those of one state are applied in their order.
     pub fn apply(&mut self, change: &Change) {
         match change {

@@ -477,6 +477,7 @@ impl Test<'_> {
             timeout: self.args.sweep.timeout,
             stop: Arc::clone(self.stop),
             dir: self.dir.clone(),
+            copies: None,
         };
         own::check::checker(self.fs, options, count).map_err(|error| {
             Failure::from_message(Exit::Lacking, &format!("cannot isolate checks: {error}"))

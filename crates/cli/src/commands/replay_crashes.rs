@@ -15,7 +15,7 @@ use seekless_crashtest::replay::workers::Bench;
 use seekless_crashtest::report::{Kind, Report};
 use seekless_crashtest::sandbox::SandboxOptions;
 use seekless_crashtest::sandbox::process::Isolation;
-use seekless_crashtest::session::{Load, LoadError, Session};
+use seekless_crashtest::session::{CrashImage, Load, LoadError, Session};
 use seekless_crashtest::states::history::Epoch;
 use seekless_crashtest::states::names::{KeptNames, StateRef};
 use seekless_crashtest::states::state::{BadState, SectorSize, State};
@@ -226,7 +226,8 @@ impl Replay<'_> {
         // Even if the file of the program is replaced meanwhile.
         let program = PathBuf::from("/proc/self/exe");
         let mount = self.args.sweep.mounting(fs.for_checks());
-        let options = SandboxOptions { program, command, mount, isolation, timeout, stop, dir };
+        let options =
+            SandboxOptions { program, command, mount, isolation, timeout, stop, dir, copies: None };
         own::check::checker(fs, options, count)
             .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))
     }
@@ -271,7 +272,7 @@ impl Replay<'_> {
         let mut kept = save(&image, path, conduct.bench.stop)?;
         if self.fs.is_some() {
             let tree = tree_of(path);
-            if trees::copy(image, &tree, None, conduct.bench, runs)? {
+            if trees::copy(CrashImage::Disk(image), &tree, None, conduct.bench, runs)? {
                 kept = format!("{kept}, its tree as {}", tree.display());
             } else {
                 let _ = std::fs::remove_dir(&tree);

@@ -1,11 +1,12 @@
 //! Trees of states: copied for people by `--keep`, and compared for the story of an example.
 
 use crate::failure::{Exit, Failure};
+use seekless_crashtest::directory::Copy;
 use seekless_crashtest::replay::check::{Checker, Verdict, quoted};
-use seekless_crashtest::replay::image::Image;
 use seekless_crashtest::replay::workers::{Acked, Bench};
 use seekless_crashtest::report::Missing;
 use seekless_crashtest::sandbox::pool::{DIR, DIR2};
+use seekless_crashtest::session::CrashImage;
 use seekless_crashtest::sweep::example::Found;
 use seekless_crashtest::sweep::{Sweep, SweepError};
 use seekless_crashtest::trees::{Difference, compare, remedies};
@@ -26,13 +27,20 @@ pub type Runs<'r> = dyn Fn(String) -> Result<Box<dyn Checker>, Failure> + 'r;
 /// # Errors
 /// If the state cannot be presented or the directory not be made.
 pub fn copy(
-    image: Image,
+    image: CrashImage,
     to: &Path,
     most_kib: Option<u64>,
     bench: Bench<'_>,
     runs: &Runs<'_>,
 ) -> Result<bool, Failure> {
     std::fs::create_dir(to).map_err(|error| cannot_copy(to, &error))?;
+    let image = match image {
+        CrashImage::Disk(image) => image,
+        CrashImage::Tree(tree) => {
+            let copied = Copy::new(to, tree.without_entries()).and_then(|mut to| to.show(&tree));
+            return copied.map(|_| true).map_err(|error| cannot_copy(to, &error));
+        }
+    };
     let target = quoted(&to.to_string_lossy());
     // Of two disks each has a directory of its own below the target.
     let copies = match image.disks().len() {
@@ -47,7 +55,7 @@ pub fn copy(
     };
     let checker = runs(copies.iter().map(line).collect::<Vec<_>>().join(" && "))?;
     let bench = Bench { checker: &*checker, ..bench };
-    let checked = bench.check(image, "copy", &Acked::default());
+    let checked = bench.check(CrashImage::Disk(image), "copy", &Acked::default());
     let checked = checked.map_err(|error| cannot(error.into()))?;
     Ok(checked.verdict == Verdict::Good)
 }
@@ -67,7 +75,8 @@ pub fn missing(
     runs: &Runs<'_>,
 ) -> Result<Option<Missing>, Failure> {
     let dir = Scratch::new()?;
-    let image = sweep.session.image(&found.epoch, &found.state);
+    let (epoch, state) = (&found.epoch, &found.state);
+    let image = sweep.session.ground_at(epoch.cut).state(sweep.session, epoch, state);
     let (state, wanted) = (dir.0.join("state"), dir.0.join("wanted"));
     if !copy(image, &state, Some(MOST_KIB), sweep.bench, runs)? {
         return Ok(None);

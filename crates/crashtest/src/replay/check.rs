@@ -4,6 +4,7 @@ use super::image::Image;
 use super::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use seekless_calls::model::Tree;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -113,6 +114,14 @@ pub trait Checker: Sync {
         _ask: Ask,
     ) -> Option<io::Result<Checked>> {
         None
+    }
+
+    /// Checks a directory.
+    ///
+    /// # Errors
+    /// As for [`Checker::check`], and if this checker knows disks only.
+    fn check_tree(&self, _: &Tree, _: &[(&str, String)]) -> io::Result<Checked> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this check knows disks only"))
     }
 
     /// What checks share with the machine although they should not, and why.

@@ -4,6 +4,7 @@ use super::check::{ACKED_FILE, Ask, Checked, Checker, Verdict};
 use super::image::Image;
 use super::mount::Place;
 use super::stop::Stop;
+use crate::session::CrashImage;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -25,7 +26,7 @@ pub struct Job {
     /// Tells it from others.
     pub number: u64,
     /// The state.
-    pub image: Image,
+    pub image: CrashImage,
     /// Its short name.
     pub name: String,
     /// What must be there; nothing, if only consistency is checked.
@@ -58,17 +59,20 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// If it cannot be placed or the check cannot be started.
-    pub fn check(&self, image: Image, name: &str, acked: &Acked) -> io::Result<Checked> {
+    pub fn check(&self, image: CrashImage, name: &str, acked: &Acked) -> io::Result<Checked> {
         self.ask(image, name, acked, Ask::Known)
     }
 
-    fn ask(&self, image: Image, name: &str, acked: &Acked, ask: Ask) -> io::Result<Checked> {
+    fn ask(&self, image: CrashImage, name: &str, acked: &Acked, ask: Ask) -> io::Result<Checked> {
         let variables = [
             ("SEEKLESS_STATE", name.to_owned()),
             ("SEEKLESS_ACKED", acked.last.clone().unwrap_or_default()),
             ("SEEKLESS_ACKED_COUNT", acked.count.to_string()),
             (ACKED_FILE, acked.all.clone()),
         ];
+        if let CrashImage::Tree(tree) = &image {
+            return self.checker.check_tree(tree, &variables);
+        }
         let disks: Vec<Arc<Image>> = image.disks().into_iter().map(Arc::new).collect();
         if let Some(checked) = self.checker.check_images(&disks, &variables, ask) {
             return checked;
@@ -108,7 +112,7 @@ impl Bench<'_> {
 
     /// What the check says of a state, asked again unless it accepts it. What disturbed it may have
     /// come from the machine.
-    fn settled(&self, image: Image, name: &str, acked: &Acked) -> io::Result<Checked> {
+    fn settled(&self, image: CrashImage, name: &str, acked: &Acked) -> io::Result<Checked> {
         let fresh = [image.unchanged(), image.unchanged()];
         let mut last = self.check(image, name, acked)?;
         for image in fresh {
@@ -130,7 +134,7 @@ impl Bench<'_> {
         Ok(last)
     }
 
-    fn told_apart(&self, checked: Checked, fresh: Image, job: &Job) -> io::Result<Judged> {
+    fn told_apart(&self, checked: Checked, fresh: CrashImage, job: &Job) -> io::Result<Judged> {
         if !matches!(checked.verdict, Verdict::Bad(_)) || job.acked.count == 0 {
             return Ok(Judged { checked, only_lost: false });
         }

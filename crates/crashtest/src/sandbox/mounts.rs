@@ -15,6 +15,9 @@ use std::time::Duration;
 const ATTEMPTS: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
+/// The kind of a [`Mounting`] that is a directory.
+const BOUND: &str = "bind";
+
 /// How a file system is mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounting {
@@ -37,6 +40,18 @@ impl Mounting {
             }
         }
         self
+    }
+
+    /// A directory that is mounted once more at another place: its name among those that the worker
+    /// was started with.
+    pub fn bound(name: &Path) -> Mounting {
+        let options = name.to_string_lossy().into_owned();
+        Mounting { kind: BOUND.to_owned(), flags: 0, options }
+    }
+
+    /// True if it is such a directory.
+    pub fn is_bound(&self) -> bool {
+        self.kind == BOUND
     }
 
     /// True if what is to be mounted is given as a mount that is in no tree of directories.
@@ -124,6 +139,15 @@ impl Mounted {
     pub fn attach(mount: &File, point: &Path) -> io::Result<Mounted> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         rustix::mount::move_mount(mount, "", rustix::fs::CWD, point, flags)?;
+        Ok(Mounted { point: point.to_owned(), device: device_of(point)? })
+    }
+
+    /// Mounts a directory at the directory `point` as well.
+    ///
+    /// # Errors
+    /// If it is not in a mount of this namespace.
+    pub fn bind(directory: &Path, point: &Path) -> io::Result<Mounted> {
+        rustix::mount::mount_bind(directory, point)?;
         Ok(Mounted { point: point.to_owned(), device: device_of(point)? })
     }
 

@@ -48,6 +48,8 @@ pub struct SandboxOptions {
     pub stop: Arc<Stop>,
     /// A directory for the mount point `mnt` and the link `device`. Pools can share it.
     pub dir: PathBuf,
+    /// The directory with the copies that [`Workers::check_copy`] names.
+    pub copies: Option<PathBuf>,
 }
 
 /// The fingerprint of a tree, and what a check of it is told.
@@ -84,7 +86,7 @@ impl Workers {
         let line = options.command.replace(DEVICE, &quoted(&point.link().to_string_lossy()));
         let line = line.replace(DIR, &quoted(&point.path().to_string_lossy()));
         let line = line.replace(DIR2, &quoted(&point.second().to_string_lossy()));
-        let first = Worker::start(&options.program, options.isolation)?;
+        let first = start(&options)?;
         let shared = first.shared().to_vec();
         let mut idle: Vec<Option<Worker>> = std::iter::repeat_with(|| None).take(count).collect();
         idle.pop();
@@ -143,6 +145,10 @@ impl Checker for Workers {
     }
 }
 
+fn start(options: &SandboxOptions) -> io::Result<Worker> {
+    Worker::start(&options.program, options.isolation, options.copies.as_deref())
+}
+
 /// The file of a state, as its check may use it.
 fn opened(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
@@ -166,11 +172,35 @@ impl Workers {
         self.run(&mut taken, mounts, variables)
     }
 
+    /// Runs the check on a directory, one of the copies that the pool was made with.
+    ///
+    /// # Errors
+    /// If a worker cannot be started.
+    pub fn check_copy(&self, name: &Path, variables: &[(&str, String)]) -> io::Result<Checked> {
+        let mut taken = self.take();
+        if self.options.stop.asked().is_some() {
+            return Ok(Checked::stopped());
+        }
+        // A job has a disk in front of what was acknowledged.
+        let no_disk = vec![File::open("/dev/null")?];
+        self.run_on(&mut taken, no_disk, Some(Mounting::bound(name)), variables)
+    }
+
     /// Runs the check with a worker that was taken. Only the worker has the state from then on.
     fn run(
         &self,
         taken: &mut Taken<'_>,
         disks: Vec<File>,
+        variables: &[(&str, String)],
+    ) -> io::Result<Checked> {
+        self.run_on(taken, disks, self.options.mount.clone(), variables)
+    }
+
+    fn run_on(
+        &self,
+        taken: &mut Taken<'_>,
+        disks: Vec<File>,
+        mount: Option<Mounting>,
         variables: &[(&str, String)],
     ) -> io::Result<Checked> {
         let output = File::from(memfd_create("check", MemfdFlags::CLOEXEC)?);
@@ -179,11 +209,8 @@ impl Workers {
         let job = Job {
             line: self.line.clone(),
             variables,
-            mount: self.options.mount.clone().map(|how| (self.point.path().to_owned(), how)),
-            second: self
-                .options
-                .mount
-                .clone()
+            mount: mount.clone().map(|how| (self.point.path().to_owned(), how)),
+            second: mount
                 .filter(|_| disks.len() > 1)
                 .map(|how| (self.point.second().to_owned(), how)),
             watch: Vec::new(),
@@ -198,7 +225,7 @@ impl Workers {
             .collect();
         let worker = match taken.worker.take() {
             Some(worker) => worker,
-            None => Worker::start(&self.options.program, self.options.isolation)?,
+            None => start(&self.options)?,
         };
         let (first, second) = (disks.first(), disks.get(1));
         let fds = [Some(&output), first, Some(&acked), second];

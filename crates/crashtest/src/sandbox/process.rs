@@ -7,6 +7,7 @@
 //! start workers from threads that come and go.
 
 use super::protocol::{Answer, Go, Job, receive, send};
+use super::rootless;
 use crate::replay::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -55,6 +56,8 @@ pub enum Isolation {
 
 /// The argument that asks for [`Isolation::Machine`].
 pub(super) const APART: &str = "apart";
+/// The argument in front of the directory with copies of trees.
+pub(super) const COPIES: &str = "copies";
 
 /// What waiting for an answer came to.
 #[derive(Debug)]
@@ -70,16 +73,21 @@ pub enum Asked {
 }
 
 impl Worker {
-    /// Starts `program` as a worker and waits until it is ready.
+    /// Starts `program` as a worker and waits until it is ready. It can mount the directories in
+    /// `copies` as states. Without root, it gets its namespaces in a user namespace.
     ///
     /// # Errors
     /// Without the right to make namespaces, or if the program is none that can be a worker.
-    pub fn start(program: &Path, isolation: Isolation) -> io::Result<Worker> {
+    pub fn start(
+        program: &Path,
+        isolation: Isolation,
+        copies: Option<&Path>,
+    ) -> io::Result<Worker> {
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         let parent = pidfd_open(getpid(), PidfdFlags::empty())?;
         let given = [theirs.as_raw_fd(), parent.as_raw_fd()];
-        let handle = launch(program, isolation, given)?;
+        let handle = launch(program, isolation, copies, given)?;
         drop(theirs);
         let mut worker = Worker { handle, socket, shared: Vec::new() };
         match worker.answer(START, None)? {
@@ -181,7 +189,12 @@ impl Drop for Worker {
 
 /// Starts the program in new namespaces, with what it is `given` at [`SOCKET`] and [`PARENT`];
 /// returns a descriptor of the process.
-fn launch(program: &Path, isolation: Isolation, given: [RawFd; 2]) -> io::Result<OwnedFd> {
+fn launch(
+    program: &Path,
+    isolation: Isolation,
+    copies: Option<&Path>,
+    given: [RawFd; 2],
+) -> io::Result<OwnedFd> {
     // All memory is taken before the process is cloned: its copy may not allocate.
     let path = CString::new(program.as_os_str().as_bytes())?;
     let first = STARTED.fetch_add(1, Ordering::Relaxed).wrapping_mul(NUMBERS_APART);
@@ -190,13 +203,19 @@ fn launch(program: &Path, isolation: Isolation, given: [RawFd; 2]) -> io::Result
     if isolation == Isolation::Machine {
         arguments.push(CString::new(APART)?);
     }
+    if let Some(copies) = copies {
+        arguments.push(CString::new(COPIES)?);
+        arguments.push(CString::new(copies.as_os_str().as_bytes())?);
+    }
     let variables: Vec<CString> = std::env::vars_os().filter_map(variable).collect();
     let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
         strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
     };
     let (arguments, variables) = (pointers(&arguments), pointers(&variables));
     let mut handle: RawFd = -1;
-    let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let maps = (!rootless::has_rights()).then(rootless::Maps::of_this_process).transpose()?;
+    let user = if maps.is_some() { libc::CLONE_NEWUSER } else { 0 };
+    let flags = user | libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM this is a fork. The copy calls only functions that are
     // async-signal-safe, on memory that was made before, and then becomes another program. The
     // third argument is where the kernel puts the descriptor; the others are not used.
@@ -210,13 +229,16 @@ fn launch(program: &Path, isolation: Isolation, given: [RawFd; 2]) -> io::Result
             0_usize,
         );
         if process == 0 {
+            if maps.as_ref().is_some_and(|maps| !maps.write()) {
+                libc::_exit(127);
+            }
             become_worker(&path, &arguments, &variables, given);
         }
         process
     };
     if process < 0 {
         let error = io::Error::last_os_error();
-        let text = format!("no new PID namespace: {error}; run as root or add CAP_SYS_ADMIN");
+        let text = format!("no new namespaces: {error}; run as root or add CAP_SYS_ADMIN");
         return Err(io::Error::new(error.kind(), text));
     }
     // SAFETY: the kernel has just made the descriptor for this process.

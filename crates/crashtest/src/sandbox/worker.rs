@@ -8,7 +8,7 @@
 use super::LoopDevice;
 use super::apart::Apart;
 use super::mounts::{Mounted, Mounting};
-use super::process::{APART, PARENT, SOCKET};
+use super::process::{APART, COPIES, PARENT, SOCKET};
 use super::protocol::{Answer, Go, Job, Ran, receive, send};
 use super::tree::fingerprint;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,7 +18,7 @@ use rustix::mount::MountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,8 @@ struct Worker {
     mounts: String,
     /// The mount points that are covered.
     covered: Vec<PathBuf>,
+    /// The directory with copies of trees, by a path that no later mount covers.
+    copies: Option<OwnedFd>,
     /// What it has to itself besides processes and mounts, if that was asked for.
     apart: Option<Apart>,
 }
@@ -93,10 +95,16 @@ fn begin() -> io::Result<Worker> {
         return Err(error);
     }
     number_apart();
-    let apart = (std::env::args().nth(3).as_deref() == Some(APART)).then(Apart::enter);
+    let arguments = || std::env::args_os().skip(3);
+    let copies = arguments().skip_while(|one| one != COPIES).nth(1).map(|path| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())
+    });
+    let copies = copies.transpose()?;
+    let apart = arguments().any(|one| one == APART).then(Apart::enter);
     let shared = apart.as_ref().map(|apart| apart.shared.clone()).unwrap_or_default();
     send(socket.as_fd(), &Answer::Ready { shared }, &[])?;
-    Ok(Worker { socket, parent, mounts: mounts()?, covered: Vec::new(), apart })
+    Ok(Worker { socket, parent, mounts: mounts()?, covered: Vec::new(), copies, apart })
 }
 
 /// Begins the process numbers of this namespace elsewhere than those of other workers. Else checks
@@ -199,7 +207,7 @@ impl Worker {
         for (mount, file) in disks {
             let Some((point, how)) = mount else { continue };
             let file = file.ok_or_else(|| io::Error::other("a mount without a file"))?;
-            match Worker::mount(file, point, how)? {
+            match self.mount(file, point, how)? {
                 Ok(one) => mounted.push(one),
                 Err(errno) => return Ok(Err(errno)),
             }
@@ -207,7 +215,13 @@ impl Worker {
         Ok(Ok(mounted))
     }
 
-    fn mount(file: &File, point: &Path, how: &Mounting) -> io::Result<Result<Mounted, i32>> {
+    fn mount(&self, file: &File, point: &Path, how: &Mounting) -> io::Result<Result<Mounted, i32>> {
+        if how.is_bound() {
+            let copies = self.copies.as_ref();
+            let copies = copies.ok_or_else(|| io::Error::other("a worker without copies"))?;
+            let copy = format!("/proc/self/fd/{}/{}", copies.as_raw_fd(), how.options);
+            return Mounted::bind(Path::new(&copy), point).map(Ok);
+        }
         if how.is_attached() {
             return Mounted::attach(file, point).map(Ok);
         }
@@ -225,6 +239,10 @@ impl Worker {
         command.arg("-c").arg(&job.line).stdin(Stdio::null()).process_group(0);
         command.stdout(output.try_clone()?).stderr(output);
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));
+        if !rustix::process::geteuid().is_root() {
+            // SAFETY: one system call between the fork and the new program.
+            unsafe { command.pre_exec(super::rootless::give_up) };
+        }
         let child = Pid::from_child(&command.spawn()?);
         drop(command);
         let handle = pidfd_open(child, PidfdFlags::empty())?;

@@ -1,12 +1,12 @@
-//! Which states have the same bytes: a hash of the whole content, kept up to date page by page.
+//! Which states have the same content. Of trees that is their print. Of disks it is a hash of all
+//! bytes, kept up to date page by page.
 //!
 //! The hash is a sum over pages of the hash of what a page holds, less the hash of what the base
 //! holds there. So only pages that were written count, and a page that was written with what it
 //! held counts nothing. With 128 bits, two states of one sweep do not collide in practice.
 
-use crate::replay::extents::Extents;
 use crate::replay::image::Image;
-use crate::session::Session;
+use crate::session::{CrashImage, Ground, Session};
 use crate::states::history::{Epoch, Unsettled};
 use crate::states::state::{Fate, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,16 +25,17 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Follows what became durable at the beginning of an epoch; `durable` has it already.
+    /// Follows what became durable at the beginning of an epoch; `ground` has it already.
     ///
     /// # Errors
     /// What the base or the recording reports.
     pub(super) fn settle(
         &mut self,
         session: &Session,
-        durable: &Arc<Extents>,
+        ground: &Ground<'_>,
         epoch: &Epoch,
     ) -> io::Result<()> {
+        let Ground::Disk(durable) = ground else { return Ok(()) };
         if epoch.settled.is_empty() {
             return Ok(());
         }
@@ -55,18 +56,22 @@ impl Contents {
         Ok(())
     }
 
-    /// The hash of a state of the epoch that was settled last.
+    /// The hash of a state of the epoch that was settled last, which `image` shows.
     ///
     /// # Errors
     /// What the base or the recording reports.
     pub(super) fn of_state(
         &self,
         session: &Session,
-        durable: &Arc<Extents>,
-        epoch: &Epoch,
-        state: &State,
+        ground: &Ground<'_>,
+        (epoch, state): (&Epoch, &State),
+        image: &CrashImage,
     ) -> io::Result<u128> {
-        let image = session.image_over(Arc::clone(durable), epoch, state);
+        let (durable, image) = match (ground, image) {
+            (Ground::Disk(durable), CrashImage::Disk(image)) => (durable, image),
+            (_, CrashImage::Tree(tree)) => return Ok(tree.print()),
+            (Ground::Calls(_), CrashImage::Disk(_)) => unreachable!("calls leave trees"),
+        };
         let below = session.durable_image(Arc::clone(durable));
         let kept = epoch.unsettled.iter().zip(&state.fates);
         let kept = kept.filter(|(_, fate)| **fate != Fate::Lost).map(|(one, _)| one);
@@ -76,7 +81,7 @@ impl Contents {
                 Some(&(_, durable)) => durable,
                 None => of_page(&below, page)?,
             };
-            sum = sum.wrapping_add(of_page(&image, page)?.wrapping_sub(before));
+            sum = sum.wrapping_add(of_page(image, page)?.wrapping_sub(before));
         }
         Ok(sum)
     }

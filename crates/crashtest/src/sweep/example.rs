@@ -5,10 +5,10 @@
 //! write.
 
 use super::{Row, Sweep, SweepError, Tried};
-use crate::replay::extents::Extents;
 use crate::report::{Kind, signature};
+use crate::session::CrashImage;
 use crate::states::history::Epoch;
-use crate::states::minimise::{minimise, minimise_tears};
+use crate::states::minimise::{minimise, minimise_in, minimise_tears};
 use crate::states::state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         let epoch = Arc::clone(&found.epoch);
-        let durable = Arc::new(self.session.durable(epoch.cut));
+        let mut ground = self.session.ground_at(epoch.cut);
         let mut trouble = None;
         let mut last = None;
         let mut is_cut_off = false;
@@ -97,7 +97,8 @@ impl Sweep<'_> {
                 is_cut_off = true;
                 return false;
             }
-            match self.fails_alike(found, &durable, &epoch, state) {
+            let image = ground.state(self.session, &epoch, state);
+            match self.fails_alike(found, image, &epoch, state) {
                 Ok(Some(tried)) => {
                     last = Some((state.clone(), tried));
                     true
@@ -109,10 +110,17 @@ impl Sweep<'_> {
                 }
             }
         };
-        let (state, used) = minimise(&found.state, effort.tries, &mut fails);
         let (history, sector) = (self.session.history(), self.options.bounds.sector);
-        let left = effort.tries - used;
-        let (state, more) = minimise_tears(history, &epoch, sector, &state, left, &mut fails);
+        let (state, used, more) = if history.calls().is_some() {
+            let (state, used) =
+                minimise_in(history, &epoch, &found.state, effort.tries, &mut fails);
+            (state, used, 0)
+        } else {
+            let (state, used) = minimise(&found.state, effort.tries, &mut fails);
+            let left = effort.tries - used;
+            let (state, more) = minimise_tears(history, &epoch, sector, &state, left, &mut fails);
+            (state, used, more)
+        };
         if let Some(error) = trouble {
             return Err(error);
         }
@@ -128,11 +136,11 @@ impl Sweep<'_> {
     fn fails_alike(
         &self,
         found: &Found,
-        durable: &Arc<Extents>,
+        image: CrashImage,
         epoch: &Epoch,
         state: &State,
     ) -> Result<Option<Tried>, SweepError> {
-        let row = self.only_over(Arc::clone(durable), epoch, state, false)?;
+        let row = self.only_of(image, epoch, state, false)?;
         Ok(row.tried.filter(|tried| {
             tried.kind == found.tried.kind
                 && signature(tried.kind, tried.exit, &tried.output) == found.signature

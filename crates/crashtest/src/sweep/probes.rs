@@ -5,10 +5,9 @@
 
 use super::{Sweep, SweepError};
 use crate::replay::check::{Checked, Verdict};
-use crate::replay::image::Image;
+use crate::session::CrashImage;
 use crate::states::history::Epoch;
 use crate::states::state::{Fate, State};
-use std::sync::Arc;
 
 /// What is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,22 +115,22 @@ impl Sweep<'_> {
     }
 
     /// The disk at the end of the recording.
-    pub fn end_state(&self) -> Image {
+    pub fn end_state(&self) -> CrashImage {
         self.last_before(u64::MAX, self.session.history().events())
     }
 
     /// The disk at the event where the sweep begins.
-    fn start_state(&self) -> Image {
+    fn start_state(&self) -> CrashImage {
         self.last_before(self.options.begin, self.options.begin + 1)
     }
 
     /// The state that keeps what was asked before event `asked`, in the first epoch whose cut is
     /// not before `cut`.
-    fn last_before(&self, asked: u64, cut: u64) -> Image {
-        let mut durable = Arc::default();
+    fn last_before(&self, asked: u64, cut: u64) -> CrashImage {
+        let mut ground = self.session.ground();
         let mut last: Option<Epoch> = None;
         for epoch in self.session.history().epochs() {
-            self.session.settle(Arc::make_mut(&mut durable), &epoch);
+            ground.settle(self.session, &epoch);
             let is_found = epoch.cut >= cut;
             last = Some(epoch);
             if is_found {
@@ -145,6 +144,6 @@ impl Sweep<'_> {
             false => Fate::Lost,
         };
         let fates = epoch.unsettled.iter().map(|one| fate(one.write)).collect();
-        self.session.image_over(durable, &epoch, &State { cut: epoch.cut, fates })
+        ground.state(self.session, &epoch, &State { cut: epoch.cut, fates })
     }
 }

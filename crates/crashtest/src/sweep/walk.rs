@@ -7,8 +7,7 @@
 
 use super::contents::Contents;
 use super::{Options, Shard};
-use crate::replay::extents::Extents;
-use crate::session::Session;
+use crate::session::{CrashImage, Ground, Session};
 use crate::states::choose::choose;
 use crate::states::history::{Epoch, Epochs};
 use crate::states::names;
@@ -26,11 +25,11 @@ const SPREAD: [u64; PASSES as usize] = [0, 2, 1, 3];
 const ALL_RANKS: RangeInclusive<u8> = 0..=4;
 
 /// A state to be tried.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) epoch: Arc<Epoch>,
     pub(super) state: State,
-    pub(super) durable: Arc<Extents>,
+    pub(super) image: CrashImage,
     /// Hash of its content.
     pub(super) contents: u128,
 }
@@ -80,7 +79,7 @@ pub(super) struct Walk<'s> {
     /// Boundaries seen in this pass that are of its kind.
     seen: u64,
     epoch: Arc<Epoch>,
-    durable: Arc<Extents>,
+    ground: Ground<'s>,
     contents: Contents,
     queue: VecDeque<State>,
 }
@@ -138,7 +137,7 @@ impl<'s> Walk<'s> {
             epochs: session.history().epochs(),
             seen: 0,
             epoch: Arc::new(epoch),
-            durable: Arc::default(),
+            ground: session.ground(),
             contents: Contents::default(),
             queue: VecDeque::new(),
         }
@@ -151,12 +150,14 @@ impl<'s> Walk<'s> {
     pub(super) fn next(&mut self) -> io::Result<Option<Candidate>> {
         loop {
             while let Some(state) = self.queue.pop_front() {
-                let (epoch, durable) = (Arc::clone(&self.epoch), Arc::clone(&self.durable));
+                let epoch = Arc::clone(&self.epoch);
                 if !self.options.shard.has(self.session, &epoch, &state) {
                     continue;
                 }
-                let contents = self.contents.of_state(self.session, &durable, &epoch, &state)?;
-                return Ok(Some(Candidate { epoch, state, durable, contents }));
+                let image = self.ground.state(self.session, &epoch, &state);
+                let of = (&*epoch, &state);
+                let contents = self.contents.of_state(self.session, &self.ground, of, &image)?;
+                return Ok(Some(Candidate { epoch, state, image, contents }));
             }
             if !self.next_epoch()? && !self.next_pass() {
                 return Ok(None);
@@ -167,8 +168,8 @@ impl<'s> Walk<'s> {
     /// Goes on to the next boundary of this pass; false behind the last one.
     fn next_epoch(&mut self) -> io::Result<bool> {
         let Some(epoch) = self.epochs.next() else { return Ok(false) };
-        self.session.settle(Arc::make_mut(&mut self.durable), &epoch);
-        self.contents.settle(self.session, &self.durable, &epoch)?;
+        self.ground.settle(self.session, &epoch);
+        self.contents.settle(self.session, &self.ground, &epoch)?;
         let owes = epoch.acked > self.epoch.acked;
         let is_of_pass = self.pass.owing.is_none_or(|wanted| wanted == owes);
         if is_tried(&epoch, self.options) && is_of_pass {

@@ -6,10 +6,9 @@
 
 use super::{Sweep, SweepError};
 use crate::replay::check::Verdict;
-use crate::replay::image::Image;
+use crate::session::CrashImage;
 use crate::states::history::Epoch;
 use crate::states::state::{Fate, State};
-use std::sync::Arc;
 
 /// Boundaries at which the check is asked, before the end is taken.
 const MOST_ASKED: usize = 12;
@@ -18,7 +17,7 @@ const MOST_ASKED: usize = 12;
 #[derive(Debug)]
 pub struct Whole {
     /// Its content.
-    pub image: Image,
+    pub image: CrashImage,
     /// When the disk held it, in words.
     pub when: String,
 }
@@ -30,10 +29,10 @@ impl Sweep<'_> {
     /// If a state cannot be presented as a file, or the check cannot be started.
     pub fn whole(&self, epoch: &Epoch) -> Result<Whole, SweepError> {
         let acked = self.acked(epoch.cut);
-        let mut durable = Arc::default();
+        let mut ground = self.session.ground();
         let mut asked = 0;
         for later in self.session.history().epochs() {
-            self.session.settle(Arc::make_mut(&mut durable), &later);
+            ground.settle(self.session, &later);
             if later.cut < epoch.cut {
                 continue;
             }
@@ -43,14 +42,14 @@ impl Sweep<'_> {
             asked += 1;
             let fates = vec![Fate::Kept; later.unsettled.len()];
             let state = State { cut: later.cut, fates };
-            let image = || self.session.image_over(Arc::clone(&durable), &later, &state);
-            let checked = self.bench.check(image(), "everything kept", &acked)?;
+            let image = ground.state(self.session, &later, &state);
+            let checked = self.bench.check(image.unchanged(), "everything kept", &acked)?;
             if checked.verdict == Verdict::Good {
                 let when = match later.cut == epoch.cut {
                     true => "with every write kept".to_owned(),
                     false => format!("at event {}, where the check accepts it", later.cut),
                 };
-                return Ok(Whole { image: image(), when });
+                return Ok(Whole { image, when });
             }
         }
         Ok(Whole { image: self.end_state(), when: "at the end of the recording".to_owned() })

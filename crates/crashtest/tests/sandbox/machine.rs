@@ -70,6 +70,7 @@ impl Machine {
             timeout,
             stop: Arc::new(Stop::new().expect("a descriptor")),
             dir,
+            copies: None,
         }
     }
 
