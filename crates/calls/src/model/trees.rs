@@ -85,7 +85,9 @@ impl Trees<'_> {
         let all: Kept = kept.chain(self.withheld.iter().copied()).collect();
         let mut tree = self.common.clone();
         for index in all.iter() {
-            if self.overwritten[index].is_none_or(|later| !all.contains(later)) {
+            let mut later =
+                std::iter::successors(self.overwritten[index], |&later| self.overwritten[later]);
+            if !later.any(|later| all.contains(later)) {
                 tree.apply(&micros[index].change);
             }
         }

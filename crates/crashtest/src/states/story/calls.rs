@@ -38,27 +38,24 @@ pub(super) fn why(calls: &Arc<Modelled>, epoch: &Epoch, state: &State) -> Option
         fates().filter(|(_, fate)| !fate.is_nothing()).map(|(one, _)| one.write).collect();
     let lost: Vec<usize> =
         fates().filter(|(_, fate)| fate.is_nothing()).map(|(one, _)| one.write).collect();
-    let first = *lost.first()?;
     let named = |at: usize| {
         let micro = &recorded.micros[at];
         format!("{micro} ({})", call(micro))
     };
-    let (pair, reason) = match explain(calls, &there, &lost) {
-        Some(found) => found,
-        None => {
-            // All that is lost is newer than what is there: the acknowledgement came too early.
-            let is_owed = |mark: &&seekless_calls::model::Mark| {
-                mark.at < epoch.cut && recorded.micros[first].is_complete_at(mark.at)
-            };
-            let mark = recorded.marks.iter().rfind(is_owed)?;
-            let sync = missing(calls, first);
-            return Some(format!(
-                "why: {:?} was acknowledged when {} was not durable: {sync} before that is missing",
-                mark.value,
-                named(first)
-            ));
-        }
+    let found = explain(calls, &there, &lost);
+    // Files that have nothing to do with one another say less than an acknowledgement does.
+    let early = match &found {
+        Some((_, rank, _)) if *rank < UNRELATED => None,
+        _ => too_early(calls, &lost, epoch.cut),
     };
+    if let Some((value, micro)) = early {
+        let (what, sync) = (named(micro), missing(calls, micro));
+        return Some(format!(
+            "why: {value:?} was acknowledged when {what} was not durable: {sync} before that is \
+             missing"
+        ));
+    }
+    let (pair, _, reason) = found?;
     let sync = missing(calls, pair.lost);
     Some(format!(
         "why: {} reached the disk, {} did not: {reason}; {sync} between them is missing",
@@ -67,8 +64,17 @@ pub(super) fn why(calls: &Arc<Modelled>, epoch: &Epoch, state: &State) -> Option
     ))
 }
 
+/// The last acknowledgement before the cut, and the last that is lost of what was complete then.
+fn too_early(calls: &Modelled, lost: &[usize], cut: u64) -> Option<(Arc<str>, usize)> {
+    let recorded = calls.recorded();
+    let mark = recorded.marks.iter().rfind(|mark| mark.at < cut)?;
+    let owed = |&&micro: &&usize| recorded.micros[micro].is_complete_at(mark.at);
+    let micro = lost.iter().rfind(owed)?;
+    Some((Arc::clone(&mark.value), *micro))
+}
+
 /// The first pair that a rule forbids which the model lacks, or that no file system orders.
-fn explain(calls: &Arc<Modelled>, there: &[usize], lost: &[usize]) -> Option<(Pair, String)> {
+fn explain(calls: &Arc<Modelled>, there: &[usize], lost: &[usize]) -> Option<(Pair, u8, String)> {
     let (recorded, model) = (calls.recorded(), calls.model());
     let all_lost: Kept = lost.iter().copied().collect();
     let first_lost = *lost.first()?;
@@ -80,7 +86,8 @@ fn explain(calls: &Arc<Modelled>, there: &[usize], lost: &[usize]) -> Option<(Pa
             };
             if let Some(need) = stronger.needs(there).iter().find(broken) {
                 let lost = need.micro as usize;
-                return Some((Pair { there, lost }, format!("{} does not {rule}", model.name)));
+                let reason = format!("{} does not {rule}", model.name);
+                return Some((Pair { there, lost }, 0, reason));
             }
         }
     }
@@ -92,9 +99,12 @@ fn explain(calls: &Arc<Modelled>, there: &[usize], lost: &[usize]) -> Option<(Pa
         let related = related(&recorded.micros[pair.there], &recorded.micros[pair.lost]);
         related.map(|(rank, reason)| (rank, pair, reason))
     });
-    let (_, pair, reason) = ranked.min_by_key(|(rank, ..)| *rank)?;
-    Some((pair, format!("{} {reason}", model.name)))
+    let (rank, pair, reason) = ranked.min_by_key(|(rank, ..)| *rank)?;
+    Some((pair, rank, format!("{} {reason}", model.name)))
 }
+
+/// From this rank on, the two parts of a pair are about different files.
+const UNRELATED: u8 = 3;
 
 /// How a later part of a call and an earlier one are related, the most telling first.
 fn related(there: &Micro, lost: &Micro) -> Option<(u8, &'static str)> {
@@ -109,11 +119,11 @@ fn related(there: &Micro, lost: &Micro) -> Option<(u8, &'static str)> {
             Some((1, "writes a set size without waiting for the bytes of the file"))
         }
         _ if same => Some((2, "writes the pages of a file in any order")),
-        (_, None) => Some((4, "writes bytes without waiting for earlier names")),
+        (_, None) => Some((UNRELATED + 1, "writes bytes without waiting for earlier names")),
         (Change::Names { .. }, Some(_)) => {
-            Some((4, "writes names without waiting for the content of other files"))
+            Some((UNRELATED + 1, "writes names without waiting for the content of other files"))
         }
-        _ => Some((3, "writes different files in any order")),
+        _ => Some((UNRELATED, "writes different files in any order")),
     }
 }
 

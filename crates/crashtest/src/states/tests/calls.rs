@@ -140,8 +140,8 @@ fn a_story_of_an_acknowledgement_that_came_too_early_names_the_sync() {
     let epoch = history.epochs().last().unwrap();
     let state = State { cut: epoch.cut, fates: vec![Fate::Lost; epoch.unsettled.len()] };
     let text = story(&history, &epoch, &state);
-    let wanted = "why: \"1\" was acknowledged when create(\"a\") (call 0) was not durable: \
-                  fsync of the directory \".\" before that is missing";
+    let wanted = "why: \"1\" was acknowledged when the size 1 after write(\"a\", 1 bytes at 0) \
+                  (call 1) was not durable: fsync of \"a\" before that is missing";
     assert_eq!(text.lines().last().unwrap(), wanted, "{text}");
 }
 
