@@ -3,11 +3,10 @@
 //! A *contract device* is as bad as its contract allows. A file system that is proved on one is
 //! proved on every layout, array or disk that promises as much.
 
+pub use crate::at_risk::AtRisk;
 use crate::fate::Fate;
 use crate::needs;
-use crate::pending::{BlockWrite, Pending};
 use crate::tear::Unit;
-use seekless_engine::units::BLOCK_SECTORS;
 
 /// Which pending writes may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,47 +27,6 @@ pub struct Contract {
     pub order: Order,
     /// What of a write is written as a whole.
     pub unit: Unit,
-}
-
-/// What the kernel knows of a pending write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AtRisk {
-    /// Number of its device. Writes of two devices have no order.
-    pub device: usize,
-    /// When it was submitted.
-    pub submitted: u64,
-    /// When it completed. A write submitted at this time or later comes after it.
-    pub completed: Option<u64>,
-    /// It was forced (FUA) and has completed: no power cut takes it.
-    pub forced: bool,
-    /// Sectors at which it tears, counted from a block boundary; `None` if it never does.
-    pub sectors: Option<usize>,
-    /// Earlier writes of the list, by index, without which it is not on the medium: see [`needs`].
-    /// The writes of devices have none, and forced ones must not have any.
-    pub needs: Vec<usize>,
-    /// The request that it is a part of, if a request makes several writes. Those follow one
-    /// another, and are tried lost and kept together, too.
-    pub part_of: Option<u64>,
-}
-
-impl AtRisk {
-    /// A write of so many whole blocks.
-    pub fn of_blocks(device: usize, submitted: u64, completed: Option<u64>, blocks: u32) -> AtRisk {
-        let sectors = Some(blocks as usize * BLOCK_SECTORS as usize);
-        let (forced, needs, part_of) = (false, Vec::new(), None);
-        AtRisk { device, submitted, completed, forced, sectors, needs, part_of }
-    }
-
-    /// A pending write of a device. A transaction never tears.
-    pub fn of_write(device: usize, one: &Pending<BlockWrite>) -> AtRisk {
-        let whole = AtRisk::of_blocks(device, one.number, one.completed, one.write.blocks());
-        let sectors = whole.sectors.filter(|_| one.write.places.is_none());
-        AtRisk { sectors, ..whole }
-    }
-
-    fn comes_after(&self, other: &AtRisk) -> bool {
-        self.device == other.device && other.completed.is_some_and(|at| at <= self.submitted)
-    }
 }
 
 impl Contract {

@@ -12,6 +12,7 @@
 //! holds the two devices that crash and fail.
 #![forbid(unsafe_code)]
 
+mod at_risk;
 pub mod contract;
 pub mod device;
 pub mod enumerate;

@@ -5,7 +5,7 @@
 //! list, so one pass closes an outcome: towards more kept ones from the last write to the first,
 //! towards more lost ones from the first to the last.
 
-use crate::contract::AtRisk;
+use crate::at_risk::AtRisk;
 use crate::fate::Fate;
 
 /// True if some write needs another one.
