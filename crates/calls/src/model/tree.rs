@@ -101,6 +101,14 @@ impl Tree {
         self.inodes.get(object.into()).map(|inode| &**inode)
     }
 
+    /// True if an object is the same in both because none has changed it.
+    fn shares(&self, other: &Tree, object: ObjectId) -> bool {
+        match (self.inodes.get(object.into()), other.inodes.get(object.into())) {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            (one, two) => one.is_none() && two.is_none(),
+        }
+    }
+
     /// What kind of object it is, and what it was made with.
     pub fn object(&self, object: ObjectId) -> &Object {
         &self.objects[object as usize]

@@ -61,9 +61,6 @@ pub enum Step {
 /// names go before names come, directories come before what is in them, attributes come last.
 pub fn difference(from: &Tree, to: &Tree) -> Vec<Step> {
     let (before, after) = (from.found(), to.found());
-    let by_path = |found: &[Found]| -> BTreeMap<Vec<u8>, Found> {
-        found.iter().map(|one| (one.path.clone(), one.clone())).collect()
-    };
     let (old, new) = (by_path(&before), by_path(&after));
     // A name stays if it names the same kind of object, and shares it with the same first name.
     let stays = |one: &Found, other: Option<&Found>| {
@@ -73,14 +70,14 @@ pub fn difference(from: &Tree, to: &Tree) -> Vec<Step> {
         })
     };
     let mut steps = Vec::new();
-    for one in before.iter().rev().filter(|one| !stays(one, new.get(&one.path))) {
+    for one in before.iter().rev().filter(|one| !stays(one, new.get(&one.path[..]).copied())) {
         let is_directory = from.object(one.object).is_directory();
         steps.push(Step::Remove { path: one.path.clone(), is_directory });
     }
     let mut attributes = Vec::new();
     attributes.extend(changed(from, Some(super::TOP), to, super::TOP, &[]));
     for one in &after {
-        let there = old.get(&one.path).filter(|there| stays(there, Some(one)));
+        let there = old.get(&one.path[..]).filter(|there| stays(there, Some(one)));
         match (&one.link_to, there) {
             (Some(_), Some(_)) => {}
             (Some(first), None) => {
@@ -88,6 +85,9 @@ pub fn difference(from: &Tree, to: &Tree) -> Vec<Step> {
             }
             (None, there) => {
                 let object = there.map(|there| there.object);
+                if object == Some(one.object) && from.shares(to, one.object) {
+                    continue;
+                }
                 content(from, object, to, one, &mut steps);
                 attributes.extend(changed(from, object, to, one.object, &one.path));
             }
@@ -96,6 +96,10 @@ pub fn difference(from: &Tree, to: &Tree) -> Vec<Step> {
     // Rights of directories may forbid what comes later in them.
     steps.extend(attributes.into_iter().rev());
     steps
+}
+
+fn by_path(found: &[Found]) -> BTreeMap<&[u8], &Found> {
+    found.iter().map(|one| (&one.path[..], one)).collect()
 }
 
 /// Makes an object, or the difference of a file that is there.
