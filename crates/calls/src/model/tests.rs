@@ -6,6 +6,7 @@ use bytes::Bytes;
 use seekless_fs::call::{Call, Credentials, Ino, New, ROOT, RenameHow, Request, SetAttr, by_inode};
 use std::sync::Arc;
 
+mod any;
 mod rules;
 mod trees;
 

@@ -136,7 +136,7 @@ impl Tree {
         self.held(object).map_or_else(Vec::new, |inode| inode.content.pages())
     }
 
-    /// All bytes of a file.
+    /// All bytes of a file, with its holes: [`Tree::pages`] has those of long ones.
     pub fn bytes(&self, object: ObjectId) -> Vec<u8> {
         let mut bytes = vec![0; self.size(object) as usize];
         for (at, page) in self.pages(object) {
