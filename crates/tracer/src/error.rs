@@ -1,0 +1,61 @@
+//! Why a run could not be recorded.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The processor or the operating system is not known.
+    #[error(
+        "system calls cannot be recorded on this machine; use Linux on x86-64 or aarch64, or \
+         record through FUSE"
+    )]
+    Unsupported,
+    /// The kernel does not let this process trace its children.
+    #[error("this process may not trace its children ({source}); {remedy}")]
+    Denied {
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do.
+        remedy: String,
+    },
+    /// The seccomp filter cannot be installed.
+    #[error(
+        "the seccomp filter of the recorder cannot be installed ({0}); a kernel from 5.3 on \
+             built with CONFIG_SECCOMP_FILTER is needed"
+    )]
+    Filter(io::Error),
+    /// The command does not start.
+    #[error("{program} does not start: {source}")]
+    Start {
+        /// The command.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that has to be recorded cannot be read.
+    #[error("{} cannot be read: {source}; let the recorder's user read it", path.display())]
+    Unreadable {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file of acknowledgements cannot be made.
+    #[error("the file of acknowledgements {} cannot be made: {source}", path.display())]
+    Acks {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The machine refused something that the recorder needs.
+    #[error("the recorder cannot {what}: {source}")]
+    Machine {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,70 @@
+//! A directory, a command that works in it, and what was recorded.
+
+use seekless_calls::{Entry, word};
+use seekless_tracer::{Exit, Options, Recorder, Recording};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use tempfile::TempDir;
+
+/// A directory of a run, below one that is not recorded.
+pub struct Place {
+    outer: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let outer = TempDir::new().unwrap();
+        std::fs::create_dir(outer.path().join("run")).unwrap();
+        Place { outer }
+    }
+
+    /// The directory that is recorded.
+    pub fn run(&self) -> std::path::PathBuf {
+        self.outer.path().join("run")
+    }
+
+    /// Its parent, which is not.
+    pub fn outer(&self) -> &Path {
+        self.outer.path()
+    }
+
+    pub fn options(&self) -> Options {
+        Options::new(self.run())
+    }
+
+    /// Records a script of the shell that works in the directory.
+    pub fn sh(&self, script: &str) -> Recording {
+        self.record(self.options(), shell(script, &self.run()))
+    }
+
+    pub fn record(&self, options: Options, command: Command) -> Recording {
+        Recorder::new(options).run(command, &AtomicBool::new(false)).unwrap()
+    }
+}
+
+/// A script of the shell, in a directory.
+pub fn shell(script: &str, dir: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-ec").arg(script).current_dir(dir).stdin(Stdio::null());
+    command
+}
+
+/// The operations behind `Begin`, each in one word; marks as `=value`.
+pub fn words(recording: &Recording) -> Vec<String> {
+    let begin = recording.entries.iter().position(|entry| *entry == Entry::Begin).unwrap();
+    let words = recording.entries[begin + 1..].iter().filter_map(|entry| match entry {
+        Entry::Call { call, .. } => Some(word(&call.request).to_owned()),
+        Entry::Mark(value) => Some(format!("={value}")),
+        Entry::Foreign { .. } => Some("foreign".to_owned()),
+        Entry::Reply { .. } | Entry::Begin => None,
+    });
+    words.collect()
+}
+
+/// That a run went as it should.
+pub fn assert_sound(recording: &Recording) {
+    assert_eq!(recording.exit, Exit::Code(0), "{:?}", recording.troubles);
+    assert_eq!(recording.troubles, Vec::<String>::new());
+    assert_eq!(recording.outlived, Vec::<String>::new());
+}

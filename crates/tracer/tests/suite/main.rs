@@ -1,0 +1,6 @@
+//! Real programs that are recorded.
+
+#![allow(clippy::unwrap_used)] // A test that cannot go on has failed.
+
+mod basics;
+mod harness;
