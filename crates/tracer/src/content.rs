@@ -40,7 +40,7 @@ pub(crate) fn read_at(fd: RawFd, buffer: &mut [u8], at: u64) -> io::Result<usize
 }
 
 /// The next byte at or behind `at` that is not in a hole; `None` if there is none.
-fn next_data(fd: RawFd, at: u64, end: u64) -> Option<u64> {
+pub(crate) fn next_data(fd: RawFd, at: u64, end: u64) -> Option<u64> {
     // SAFETY: the call takes no pointer. The descriptor is the recorder's own.
     let found = unsafe { libc::lseek(fd, at.cast_signed(), libc::SEEK_DATA) };
     match u64::try_from(found) {

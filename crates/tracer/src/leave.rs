@@ -332,8 +332,14 @@ impl Session<'_> {
             Op::SetXattr(_, index) => {
                 let name = t.text(args[index]);
                 let (path, follow) = reached.path();
-                let value = xattr(&path, follow, &name)?;
-                self.record.xattr(ino, Bytes::from(name), Some(Bytes::from(value)));
+                match xattr(&path, follow, &name) {
+                    Ok(value) => {
+                        self.record.xattr(ino, Bytes::from(name), Some(Bytes::from(value)));
+                    }
+                    // An access list that only says the mode again is not kept.
+                    Err(error) if error.raw_os_error() == Some(libc::ENODATA) => {}
+                    Err(error) => return Err(error),
+                }
                 // An access list changes the mode, too.
                 self.attributes(ino, &stat, false);
             }

@@ -6,7 +6,7 @@
 //! in `session`.
 //!
 //! What is recorded is what the files are afterwards: written bytes are read back. So
-//! `selfcheck::compare` can rebuild the final tree from the record alone. If it differs from the
+//! [`selfcheck::compare`] can rebuild the final tree from the record alone. If it differs from the
 //! directory, the record is not complete, and no verdict may rest on it.
 
 mod arch;
@@ -21,6 +21,7 @@ mod preflight;
 mod ptrace;
 mod record;
 mod recorder;
+pub mod selfcheck;
 mod session;
 mod start;
 mod stat;

@@ -6,7 +6,7 @@
 use crate::stat::{Key, Stat};
 use bytes::Bytes;
 use seekless_fs::call::{Attr, FileKind, Ino, ROOT};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -26,6 +26,8 @@ pub(crate) struct Object {
     pub(crate) links: u32,
     /// Calls so far that raised its lookup count.
     pub(crate) lookups: u64,
+    /// Names of its extended attributes.
+    pub(crate) xattrs: BTreeSet<Bytes>,
     /// The content at the last comparison, if a program shares a writable mapping of it.
     pub(crate) shadow: Option<Vec<u8>>,
 }
@@ -80,6 +82,7 @@ impl Objects {
             device: stat.device,
             links: if stat.kind == FileKind::Directory { 2 } else { 0 },
             lookups: 0,
+            xattrs: BTreeSet::new(),
             shadow: None,
         };
         if let Some(old) = self.by_key.insert(stat.key, ino) {

@@ -6,6 +6,7 @@ use crate::objects::Objects;
 use crate::stat::Stat;
 use bytes::Bytes;
 use seekless_calls::{Entry, Foreign, Told};
+use seekless_engine::units::Time;
 use seekless_fs::call::{
     AllocateHow, Answer, Attr, Call, Credentials, FileKind, Ino, New, RenameHow, Request, SetAttr,
     by_inode,
@@ -48,7 +49,7 @@ impl Record {
         self.entries
     }
 
-    fn at(&self) -> u64 {
+    fn at(&self) -> Time {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -256,12 +257,19 @@ impl Record {
         self.done(Request::Allocate { handle: by_inode(ino), at, length, how }, Told::Done);
     }
 
-    /// An extended attribute gets a value, or goes if there is none.
+    /// An extended attribute gets a value, or goes if there is none. Linux removes access lists
+    /// that are not there; that is no change.
     pub(crate) fn xattr(&mut self, ino: Ino, name: Bytes, value: Option<Bytes>) {
-        self.foreign(match value {
-            Some(value) => Foreign::SetAttribute { ino, name, value },
-            None => Foreign::RemoveAttribute { ino, name },
-        });
+        let Some(object) = self.objects.get_mut(ino) else { return };
+        let change = match value {
+            Some(value) => {
+                object.xattrs.insert(name.clone());
+                Foreign::SetAttribute { ino, name, value }
+            }
+            None if object.xattrs.remove(&name) => Foreign::RemoveAttribute { ino, name },
+            None => return,
+        };
+        self.foreign(change);
     }
 
     /// A sync is asked for: of a file, or of everything. The number of the call.

@@ -1,7 +1,7 @@
 //! A directory, a command that works in it, and what was recorded.
 
 use seekless_calls::{Entry, word};
-use seekless_tracer::{Exit, Options, Recorder, Recording};
+use seekless_tracer::{Exit, Options, Recorder, Recording, selfcheck};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -29,6 +29,13 @@ impl Place {
         self.outer.path()
     }
 
+    /// Gives both directories to a user.
+    pub fn give_to(&self, user: u32) {
+        for path in [self.outer(), &self.run()] {
+            std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+        }
+    }
+
     pub fn options(&self) -> Options {
         Options::new(self.run())
     }
@@ -41,6 +48,25 @@ impl Place {
     pub fn record(&self, options: Options, command: Command) -> Recording {
         Recorder::new(options).run(command, &AtomicBool::new(false)).unwrap()
     }
+}
+
+/// A user without rights.
+pub const PLAIN_USER: u32 = 65534;
+
+pub fn is_root() -> bool {
+    // A process has the rights of its own directory.
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
+/// Python with these arguments; `None`, with a line that says so, if there is none.
+pub fn python(args: &[&str]) -> Option<Command> {
+    if !Path::new("/usr/bin/python3").exists() {
+        eprintln!("skipped: there is no /usr/bin/python3");
+        return None;
+    }
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(args).stdin(Stdio::null());
+    Some(command)
 }
 
 /// A script of the shell, in a directory.
@@ -60,6 +86,14 @@ pub fn words(recording: &Recording) -> Vec<String> {
         Entry::Reply { .. } | Entry::Begin => None,
     });
     words.collect()
+}
+
+/// That a run went as it should, and is on record as a whole.
+pub fn assert_complete(recording: &Recording, place: &Place) {
+    assert_sound(recording);
+    if let Err(difference) = selfcheck::compare(&recording.entries, &place.run()) {
+        panic!("{difference}\n{:?}", words(recording));
+    }
 }
 
 /// That a run went as it should.

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used)] // A test that cannot go on has failed.
 
 mod basics;
+mod checks;
+mod edges;
 mod harness;

@@ -1,0 +1,142 @@
+//! Hard cases, each in a program of its own that is recorded and checked.
+
+use crate::harness::{PLAIN_USER, Place, assert_complete, is_root, python, shell, words};
+use seekless_calls::{Entry, Foreign};
+use seekless_fs::call::Request;
+use seekless_tracer::{Recording, Syncs};
+use std::os::unix::process::CommandExt;
+
+/// Runs a case of `edge.py` three ways: as it is, without its syncs, and without rights.
+fn check(case: &str) -> Option<Recording> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/edge.py");
+    let text = std::fs::read_to_string(script).unwrap();
+    let mut first = None;
+    for way in 0..if is_root() { 3 } else { 2 } {
+        let place = Place::new();
+        let mut command = python(&["-c", &text, case])?;
+        command.current_dir(place.run()).env("OUTER", place.outer());
+        if way == 2 {
+            place.give_to(PLAIN_USER);
+            command.uid(PLAIN_USER).gid(PLAIN_USER);
+        }
+        let mut options = place.options();
+        options.syncs = if way == 1 { Syncs::Skip } else { Syncs::Real };
+        let recording = place.record(options, command);
+        assert_complete(&recording, &place);
+        assert!(recording.entries.len() > 4, "nothing is on record");
+        first = first.or(Some(recording));
+    }
+    first
+}
+
+fn count(recording: &Recording, what: &str) -> usize {
+    words(recording).iter().filter(|word| *word == what).count()
+}
+
+#[test]
+fn descriptors_that_are_passed_on() {
+    let Some(recording) = check("passed") else { return };
+    assert_eq!(words(&recording), ["make", "write", "write", "write"]);
+}
+
+#[test]
+fn vectors_and_appends() {
+    let Some(recording) = check("vectors") else { return };
+    let syncs: Vec<bool> = recording
+        .entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Call { call, .. } => match call.request {
+                Request::Fsync { data_only, .. } => Some(data_only),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    assert_eq!(syncs, [true, false, true]);
+}
+
+#[test]
+fn files_without_a_name() {
+    let Some(recording) = check("unnamed") else { return };
+    let is_unnamed =
+        |entry: &&Entry| matches!(entry, Entry::Foreign { change: Foreign::Unnamed { .. }, .. });
+    assert_eq!(recording.entries.iter().filter(is_unnamed).count(), 21);
+    assert_eq!(count(&recording, "link"), 1);
+}
+
+#[test]
+fn copies_in_the_kernel() {
+    check("copies");
+}
+
+#[test]
+fn modes_of_fallocate() {
+    let Some(recording) = check("allocations") else { return };
+    assert_eq!(count(&recording, "allocate"), 5);
+}
+
+#[test]
+fn names_of_all_kinds() {
+    check("names");
+}
+
+#[test]
+fn renames_across_the_border() {
+    check("border");
+}
+
+#[test]
+fn inode_numbers_that_come_again() {
+    let Some(recording) = check("reused") else { return };
+    assert_eq!(count(&recording, "forget"), 100);
+}
+
+#[test]
+fn stores_into_mappings() {
+    let Some(recording) = check("mapping") else { return };
+    assert_eq!(words(&recording).iter().filter(|word| *word == "=mapped").count(), 1);
+    let position = |what: &str| words(&recording).iter().position(|word| word == what);
+    // The first store is on record before the sync that makes it durable.
+    assert!(position("write") < position("fsync"));
+}
+
+#[test]
+fn threads_that_append() {
+    let Some(recording) = check("threads") else { return };
+    assert_eq!(count(&recording, "fsync"), 30);
+}
+
+#[test]
+fn shells_and_pipes() {
+    check("shell");
+}
+
+#[test]
+fn attributes_owners_and_times() {
+    let Some(recording) = check("attributes") else { return };
+    assert!(count(&recording, "setattr") >= 6);
+}
+
+#[test]
+fn files_that_are_only_written() {
+    let Some(recording) = check("write_only") else { return };
+    assert_eq!(count(&recording, "write"), 11);
+}
+
+#[test]
+fn clones_of_files() {
+    check("clones");
+}
+
+#[test]
+fn trees_at_the_start_are_on_record() {
+    let place = Place::new();
+    let script = "mkdir -p a/b/c; echo one > a/b/one; ln a/b/one a/two; ln -s b a/link; \
+                  truncate -s 1000000 a/holes; echo x | dd of=a/holes bs=1 seek=500000 conv=notrunc \
+                  status=none; mkfifo a/pipe; chmod 1777 a/b/c; \
+                  head -c 300000 /dev/urandom > a/big";
+    assert!(shell(script, &place.run()).status().unwrap().success());
+    let recording = place.sh("mv a/b z; rm a/two; cp -a z y; rm -r z");
+    assert_complete(&recording, &place);
+}
