@@ -50,12 +50,19 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
+/// Reads once; 0 at the end, or if that fails. Ticks of the recorder interrupt it.
 fn read(fd: RawFd, buffer: &mut [u8]) -> usize {
-    // SAFETY: the kernel writes at most the length of `buffer` to it.
-    let got = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-    usize::try_from(got).unwrap_or(0)
+    loop {
+        // SAFETY: the kernel writes at most the length of `buffer` to it.
+        let got = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+        match usize::try_from(got) {
+            Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            got => return got.unwrap_or(0),
+        }
+    }
 }
 
+/// Writes a few bytes, which a pipe takes at once.
 fn write(fd: RawFd, buffer: &[u8]) -> bool {
     // SAFETY: the kernel reads at most the length of `buffer` from it.
     let put = unsafe { libc::write(fd, buffer.as_ptr().cast(), buffer.len()) };

@@ -6,3 +6,4 @@ mod basics;
 mod checks;
 mod edges;
 mod harness;
+mod limits;
