@@ -116,6 +116,46 @@ pub(crate) fn message(tid: i32) -> Option<u64> {
     (got == 0).then_some(message)
 }
 
+/// What a process that has not begun its program reports next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peek {
+    /// It stopped: [`wait`] says why.
+    Stop,
+    /// It is gone; its status is left for the one who started it.
+    Gone,
+    /// A tick of the timer came first.
+    Tick,
+}
+
+/// Waits for a process without taking its report.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn peek(pid: i32) -> io::Result<Peek> {
+    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | OWN_CHILDREN;
+    // SAFETY: all zeros are valid, and the kernel fills the structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes to `info`, which lives through the call.
+    match unsafe { libc::waitid(libc::P_PID, pid.cast_unsigned(), &raw mut info, options) } {
+        0 if matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED) => {
+            Ok(Peek::Gone)
+        }
+        0 => Ok(Peek::Stop),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(Peek::Tick),
+            // The one who started it was faster.
+            error if error.raw_os_error() == Some(libc::ECHILD) => Ok(Peek::Gone),
+            error => Err(error),
+        },
+    }
+}
+
+/// Takes the status of a process that is gone, if it is still to be had.
+pub(crate) fn reap(pid: i32) {
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+}
+
 /// The next report of a thread. `None` if a tick of the timer came first.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use crate::arch::{self, Op};
 use crate::error::Error;
 use crate::filter::OF_FOREIGN;
 use crate::pending::{InCall, State, Subject, Thread, is_sync, may_block};
-use crate::ptrace::{self, Event};
+use crate::ptrace::{self, Event, Peek};
 use crate::record::Record;
 use crate::start::{Started, start};
 use crate::stat::Key;
@@ -127,6 +127,9 @@ impl<'a> Session<'a> {
     fn follow(&mut self, started: &Started) -> Result<Exit, Error> {
         let begun = Instant::now();
         let mut main = None;
+        if !self.follow_start(started.pid, begun)? {
+            return Ok(self.exit_of(None));
+        }
         loop {
             let report = match ptrace::wait() {
                 Ok(report) => report,
@@ -154,16 +157,43 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        Ok(match (self.ending, main) {
+        Ok(self.exit_of(main.map(|(status, _)| status)))
+    }
+
+    /// How a run ended, by the status of its command.
+    fn exit_of(&self, status: Option<i32>) -> Exit {
+        match (self.ending, status) {
             (Some((Ending::Stopped, _)), _) => Exit::Stopped,
             (Some((Ending::TimeLimit, _)), _) => Exit::TimeLimit,
-            (_, Some((status, _))) if libc::WIFSIGNALED(status) => {
-                Exit::Signal(libc::WTERMSIG(status))
-            }
-            (_, Some((status, _))) => Exit::Code(libc::WEXITSTATUS(status)),
-            // Its status was taken by another part of this process.
+            (_, Some(status)) if libc::WIFSIGNALED(status) => Exit::Signal(libc::WTERMSIG(status)),
+            (_, Some(status)) => Exit::Code(libc::WEXITSTATUS(status)),
+            // It did not run, or its status was taken by another part of this process.
             (_, None) => Exit::Code(0),
-        })
+        }
+    }
+
+    /// Follows a process up to its program; false if it is gone before. The status of such a
+    /// process belongs to the thread that started it, which learns from it why.
+    fn follow_start(&mut self, pid: i32, begun: Instant) -> Result<bool, Error> {
+        let machine = |source| Error::Machine { what: "wait for a program", source };
+        self.thread(pid);
+        loop {
+            match ptrace::peek(pid).map_err(machine)? {
+                Peek::Gone => {
+                    self.gone(pid);
+                    return Ok(false);
+                }
+                Peek::Tick => self.tick(begun, None),
+                Peek::Stop => {
+                    let Some((tid, event)) = ptrace::wait().map_err(machine)? else { continue };
+                    self.stops += 1;
+                    self.event(tid, event);
+                    if event == Event::Exec {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
     }
 
     fn event(&mut self, tid: i32, event: Event) {
@@ -424,7 +454,7 @@ pub(crate) fn probe() -> Result<(), Error> {
         let started = start(Command::new("/dev/null/probe"))?;
         session.follow(&started)?;
         match started.outcome() {
-            Err(Error::Start { .. }) if session.stops > 1 => Ok(()),
+            Err(Error::Start { .. }) if session.stops > 0 => Ok(()),
             Err(Error::Start { .. }) | Ok(()) => {
                 Err(Error::Filter(io::Error::other("the probe did not stop")))
             }

@@ -26,7 +26,10 @@ pub(crate) struct Started {
 impl Started {
     /// Why the command did not run, once its process is gone.
     pub(crate) fn outcome(self) -> Result<(), Error> {
-        let source = match self.spawn.join() {
+        // It takes the status of a child that could not run its command.
+        let result = self.spawn.join();
+        ptrace::reap(self.pid);
+        let source = match result {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => error,
             Err(_) => io::Error::other("the thread that starts it panicked"),
