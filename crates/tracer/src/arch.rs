@@ -3,6 +3,11 @@
 //! Everything that depends on the processor is in the file of its name below `arch/`: the numbers
 //! of calls, and how a call is skipped. The rest of the crate knows calls as [`Op`].
 
+#![cfg_attr(
+    not(any(target_arch = "aarch64", target_arch = "x86_64")),
+    allow(dead_code, unused_imports, unused_macros)
+)]
+
 /// Calls with the same arguments on every processor.
 macro_rules! common {
     () => {
@@ -85,13 +90,17 @@ use common;
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+mod other;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, skip};
+pub(crate) use aarch64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_KNOWN, skip};
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+pub(crate) use other::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_KNOWN, skip};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, skip};
+pub(crate) use x86_64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_KNOWN, skip};
 
 /// Where a path stands in the arguments of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

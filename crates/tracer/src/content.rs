@@ -3,6 +3,7 @@
 //! Programs write through vectors, pipes, other files and mappings. What all have in common is the
 //! file afterwards: its bytes are what is recorded.
 
+use crate::pages::Pages;
 use crate::record::{MOST_WRITE, Record};
 use crate::stat::Stat;
 use bytes::Bytes;
@@ -57,6 +58,26 @@ pub(crate) fn open_for_reading(path: &Path) -> io::Result<OwnedFd> {
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     Ok(options.open(path)?.into())
+}
+
+/// The content of a file, without its holes.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn shadow(fd: RawFd) -> io::Result<Pages> {
+    let (size, mut pages, mut at) = (Stat::of_fd(fd)?.size, Pages::default(), 0);
+    let mut buffer = vec![0; STRIDE];
+    while let Some(data) = next_data(fd, at, size).filter(|_| at < size) {
+        at = data - data % PAGE as u64;
+        let got = read_at(fd, &mut buffer, at)?;
+        if got == 0 {
+            break;
+        }
+        pages.write(at, &buffer[..got]);
+        at += got as u64;
+    }
+    pages.resize(size);
+    Ok(pages)
 }
 
 impl Record {
@@ -133,13 +154,8 @@ impl Record {
 
     /// Records a page if it is not as it was.
     fn stored(&mut self, ino: Ino, at: u64, page: &[u8]) {
-        let Some(shadow) = self.objects.get(ino).and_then(|object| object.shadow.as_ref()) else {
-            return;
-        };
-        let from = (at as usize).min(shadow.len());
-        let known = &shadow[from..(from + page.len()).min(shadow.len())];
-        let rest = &page[known.len()..];
-        if known != &page[..known.len()] || rest.iter().any(|&byte| byte != 0) {
+        let shadow = self.objects.get(ino).and_then(|object| object.shadow.as_ref());
+        if shadow.is_some_and(|shadow| !shadow.holds(at, page)) {
             self.write(ino, at, Bytes::copy_from_slice(page));
         }
     }

@@ -31,24 +31,24 @@ impl Session<'_> {
     ///
     /// # Errors
     /// If something that it changed cannot be read.
-    pub(crate) fn leave(&mut self, t: &mut Tracee, call: InCall, result: u64) -> io::Result<()> {
+    pub(crate) fn leave(&mut self, t: &mut Tracee, call: &InCall, result: u64) -> io::Result<()> {
         let args = &call.entered.args;
-        match call.subject {
-            Subject::Open(flags, spot) => self.left_open(t, flags, spot, result),
-            Subject::File(ino, opened) => self.left_file(t, ino, &opened, (call.op, args), result),
-            Subject::Acks(opened) => self.left_acks(t, &opened, (call.op, args), result),
-            Subject::Name(spot) => self.left_name(call.op, &spot),
+        match &call.subject {
+            Subject::Open(flags, spot) => self.left_open(t, *flags, spot.as_ref(), result),
+            Subject::File(ino, opened) => self.left_file(t, *ino, opened, (call.op, args), result),
+            Subject::Acks(opened) => self.left_acks(t, opened, (call.op, args), result),
+            Subject::Name(spot) => self.left_name(call.op, spot),
             Subject::Names(from, to) => {
                 let flags = match call.op {
                     Op::Rename(_, _, Some(index)) => args[index],
                     _ => 0,
                 };
-                self.left_rename(&from, &to, flags)
+                self.left_rename(from, to, flags)
             }
-            Subject::Link(from, to) => self.left_link(from, &to),
-            Subject::Object(ino, reached) => self.left_object(t, ino, &reached, (call.op, args)),
+            Subject::Link(from, to) => self.left_link(*from, to),
+            Subject::Object(ino, reached) => self.left_object(t, *ino, reached, (call.op, args)),
             Subject::Syncs(numbers) => {
-                numbers.into_iter().for_each(|number| self.record.sync_answered(number, 0));
+                numbers.iter().for_each(|&number| self.record.sync_answered(number, 0));
                 Ok(())
             }
         }
@@ -58,7 +58,7 @@ impl Session<'_> {
         &mut self,
         t: &mut Tracee,
         flags: i32,
-        spot: Option<Spot>,
+        spot: Option<&Spot>,
         fd: u64,
     ) -> io::Result<()> {
         let Some(opened) = self.opened(t, fd) else { return Ok(()) };
@@ -79,7 +79,7 @@ impl Session<'_> {
             }
             return Ok(());
         }
-        let own = spot.and_then(|spot| spot.own());
+        let own = spot.and_then(Spot::own);
         let Some((dir, name)) = own.or_else(|| self.place_of(&opened)) else { return Ok(()) };
         let ino = self.record.make(dir, name, &stat, Bytes::new());
         if stat.size > 0 {
@@ -174,10 +174,7 @@ impl Session<'_> {
             return Ok(());
         }
         let file = open_for_reading(&opened.path())?;
-        let size = usize::try_from(Stat::of_fd(file.as_raw_fd())?.size);
-        let mut content = vec![0; size.map_err(|_| io::ErrorKind::FileTooLarge)?];
-        let got = crate::content::read_at(file.as_raw_fd(), &mut content, 0)?;
-        content.truncate(got);
+        let content = crate::content::shadow(file.as_raw_fd())?;
         self.record.objects.map(ino, Rc::new(file), content);
         Ok(())
     }
@@ -354,7 +351,7 @@ impl Session<'_> {
     }
 
     /// Records which of mode, owner and group changed; with `always`, a call that changed none, too.
-    fn attributes(&mut self, ino: Ino, stat: &Stat, always: bool) {
+    pub(crate) fn attributes(&mut self, ino: Ino, stat: &Stat, always: bool) {
         let Some(object) = self.record.objects.get(ino) else { return };
         let changed = |is_other: bool| is_other.then_some(());
         let mut set = SetAttr {

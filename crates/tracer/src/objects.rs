@@ -3,6 +3,7 @@
 //! An object gets a number of its own when it is made, and keeps it until its last name goes. So
 //! an inode number that the file system gives a second time is a new object.
 
+use crate::pages::Pages;
 use crate::stat::{Key, Stat};
 use bytes::Bytes;
 use seekless_fs::call::{Attr, FileKind, Ino, ROOT};
@@ -29,7 +30,7 @@ pub(crate) struct Object {
     /// Names of its extended attributes.
     pub(crate) xattrs: BTreeSet<Bytes>,
     /// The content at the last comparison, if a program shares a writable mapping of it.
-    pub(crate) shadow: Option<Vec<u8>>,
+    pub(crate) shadow: Option<Pages>,
 }
 
 impl Object {
@@ -115,6 +116,11 @@ impl Objects {
         self.names.get(&(dir, name.clone())).copied()
     }
 
+    /// A name of an object. All names are looked through.
+    pub(crate) fn name_of(&self, ino: Ino) -> Option<(Ino, Bytes)> {
+        self.names.iter().find(|(_, named)| **named == ino).map(|(place, _)| place.clone())
+    }
+
     /// Names of a directory, in their order.
     pub(crate) fn entries(&self, dir: Ino) -> Vec<(Bytes, Ino)> {
         let from = (dir, Bytes::new());
@@ -161,7 +167,7 @@ impl Objects {
     }
 
     /// Gives a file a shadow.
-    pub(crate) fn map(&mut self, ino: Ino, file: Rc<OwnedFd>, content: Vec<u8>) {
+    pub(crate) fn map(&mut self, ino: Ino, file: Rc<OwnedFd>, content: Pages) {
         if let Some(object) = self.objects.get_mut(&ino) {
             object.shadow = Some(content);
             self.mapped.insert(ino, file);

@@ -9,7 +9,7 @@ use std::io;
 /// # Errors
 /// What is missing, with the way to add it.
 pub fn preflight() -> Result<(), Error> {
-    probe()
+    if crate::arch::IS_KNOWN { probe() } else { Err(Error::Unsupported) }
 }
 
 /// The error for a trace that the kernel refuses.

@@ -3,6 +3,7 @@
 //! Between two calls of its functions the objects are those that a replay of the entries gives.
 
 use crate::objects::Objects;
+use crate::pages::Pages;
 use crate::stat::Stat;
 use bytes::Bytes;
 use seekless_calls::{Entry, Foreign, Told};
@@ -212,14 +213,14 @@ impl Record {
         }
     }
 
+    fn shadow(&mut self, ino: Ino) -> Option<&mut Pages> {
+        self.objects.get_mut(ino)?.shadow.as_mut()
+    }
+
     /// Bytes are written, at most [`MOST_WRITE`].
     pub(crate) fn write(&mut self, ino: Ino, at: u64, data: Bytes) {
-        if let Some(shadow) = self.objects.get_mut(ino).and_then(|object| object.shadow.as_mut()) {
-            let end = at as usize + data.len();
-            if shadow.len() < end {
-                shadow.resize(end, 0);
-            }
-            shadow[at as usize..end].copy_from_slice(&data);
+        if let Some(shadow) = self.shadow(ino) {
+            shadow.write(at, &data);
         }
         let count = data.len() as u32;
         let request = Request::Write { handle: by_inode(ino), at, data, append: false };
@@ -228,8 +229,8 @@ impl Record {
 
     /// The size of a file is set.
     pub(crate) fn resize(&mut self, ino: Ino, size: u64) {
-        if let Some(shadow) = self.objects.get_mut(ino).and_then(|object| object.shadow.as_mut()) {
-            shadow.resize(size as usize, 0);
+        if let Some(shadow) = self.shadow(ino) {
+            shadow.resize(size);
         }
         self.set(ino, SetAttr { size: Some(size), ..SetAttr::default() }, size);
     }
@@ -247,11 +248,10 @@ impl Record {
 
     /// Blocks are allocated or freed; the size is `size` afterwards.
     pub(crate) fn allocate(&mut self, ino: Ino, at: u64, length: u64, how: AllocateHow, size: u64) {
-        if let Some(shadow) = self.objects.get_mut(ino).and_then(|object| object.shadow.as_mut()) {
-            shadow.resize(size as usize, 0);
+        if let Some(shadow) = self.shadow(ino) {
+            shadow.resize(size);
             if matches!(how, AllocateHow::Punch | AllocateHow::Zero { .. }) {
-                let end = size.min(at.saturating_add(length));
-                shadow[at.min(end) as usize..end as usize].fill(0);
+                shadow.zero(at, length);
             }
         }
         self.done(Request::Allocate { handle: by_inode(ino), at, length, how }, Told::Done);

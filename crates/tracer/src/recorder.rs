@@ -110,6 +110,9 @@ impl Recorder {
     /// # Errors
     /// See [`Error`]. No process is left in any case.
     pub fn run(&self, mut command: Command, stop: &AtomicBool) -> Result<Recording, Error> {
+        if !crate::arch::IS_KNOWN {
+            return Err(Error::Unsupported);
+        }
         let mut options = self.options.clone();
         let unreadable =
             |source| Error::Unreadable { path: self.options.directory.clone(), source };

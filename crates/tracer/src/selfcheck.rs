@@ -6,15 +6,14 @@
 //! Names, kinds, bytes, modes, owners, targets of symbolic links, hard links and extended
 //! attributes of the classes `user` and `trusted` are compared; times are not.
 
-mod pages;
 mod replay;
 
 use crate::content::{next_data, open_for_reading, read_at};
+use crate::pages::CHUNK;
 use crate::pending::{xattr, xattrs};
 use crate::stat::{Key, Stat};
 use crate::tree::names;
 use bytes::Bytes;
-use pages::CHUNK;
 use replay::{Node, Replay};
 use seekless_calls::Entry;
 use seekless_fs::call::{FileKind, Ino, ROOT};

@@ -18,7 +18,7 @@ use crate::tracee::Tracee;
 use crate::{Exit, Options, Recording, Syncs};
 use bytes::Bytes;
 use seekless_fs::call::Ino;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -61,6 +61,8 @@ pub(crate) struct Session<'a> {
     pub(crate) device: u64,
     threads: HashMap<i32, Thread>,
     queue: VecDeque<i32>,
+    /// Threads that are gone.
+    gone: HashSet<i32>,
     holder: Option<(i32, Instant)>,
     refused: BTreeSet<String>,
     troubles: Vec<String>,
@@ -80,6 +82,7 @@ impl<'a> Session<'a> {
             device: 0,
             threads: HashMap::new(),
             queue: VecDeque::new(),
+            gone: HashSet::new(),
             holder: None,
             refused: BTreeSet::new(),
             troubles: Vec::new(),
@@ -157,6 +160,9 @@ impl<'a> Session<'a> {
                 }
             }
         }
+        // A process whose parent was killed before it took the status is a zombie, and a child of
+        // the subreaper: of this process, but of another thread.
+        self.gone.iter().for_each(|&tid| ptrace::reap(tid));
         Ok(self.exit_of(main.map(|(status, _)| status)))
     }
 
@@ -282,8 +288,8 @@ impl<'a> Session<'a> {
     fn end(&mut self, tid: i32) {
         if let Some(mut thread) = self.threads.remove(&tid) {
             let state = std::mem::replace(&mut thread.state, State::Runs);
-            if let (State::InCall(call), Some(result)) = (state, ptrace::result(tid)) {
-                self.ended(&mut thread.tracee, call, result);
+            if let State::InCall(call) = state {
+                self.ended(&mut thread.tracee, call, ptrace::result(tid));
             }
             self.threads.insert(tid, thread);
         }
@@ -291,21 +297,26 @@ impl<'a> Session<'a> {
         self.release(tid);
     }
 
-    fn ended(&mut self, tracee: &mut Tracee, call: InCall, result: i64) {
+    /// A call has ended; without a result, its thread was killed at once.
+    fn ended(&mut self, tracee: &mut Tracee, call: InCall, result: Option<i64>) {
         let op = call.op;
-        let outcome = match (u64::try_from(result), &call.subject) {
-            (Ok(result), _) => self.leave(tracee, call, result),
+        let outcome = match (result.map(u64::try_from), &call.subject) {
+            (None, _) => Ok(()),
+            (Some(Ok(result)), _) => self.leave(tracee, &call, result),
             // A failed change has changed nothing.
-            (Err(_), Subject::Syncs(numbers)) => {
-                let errno = i32::try_from(-result).unwrap_or(libc::EIO);
+            (Some(Err(_)), Subject::Syncs(numbers)) => {
+                let errno = result.map_or(libc::EIO, |result| -result as i32);
                 // Numbers from 512 on say that the kernel begins the call again after a signal.
                 let errno = if errno >= 512 { libc::EINTR } else { errno };
                 numbers.iter().for_each(|&number| self.record.sync_answered(number, errno));
-                Ok(())
+                return;
             }
-            (Err(_), _) => Ok(()),
+            (Some(Err(_)), _) => return,
         };
-        if let Err(error) = outcome {
+        // What `/proc` said of a thread that is being killed was not all of it.
+        if ptrace::message(tracee.tid).is_none() {
+            self.killed(call);
+        } else if let Err(error) = outcome {
             self.trouble(format!("what {op:?} changed cannot be read: {error}"));
         }
     }
@@ -334,21 +345,28 @@ impl<'a> Session<'a> {
             self.threads.remove(&former);
             self.release(former);
         }
-        self.threads.remove(&tid);
+        // The former leader of the process, if another thread runs the program.
+        self.vanished(tid);
         self.thread(tid);
         ptrace::resume(tid, 0);
         self.release(tid);
     }
 
-    fn gone(&mut self, tid: i32) {
-        if let Some(Thread { state: State::InCall(call), .. }) = self.threads.remove(&tid)
-            && !is_sync(call.op)
-        {
-            self.trouble(format!(
-                "thread {tid} was killed during a change ({:?}); what it wrote is not on record",
-                call.op
-            ));
+    /// A thread is gone, maybe in the middle of a call.
+    fn vanished(&mut self, tid: i32) {
+        if let Some(Thread { state: State::InCall(call), .. }) = self.threads.remove(&tid) {
+            self.killed(call);
         }
+    }
+
+    /// The directory of the run.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.options.directory
+    }
+
+    fn gone(&mut self, tid: i32) {
+        self.vanished(tid);
+        self.gone.insert(tid);
         if let Some(line) = self.acks.begun.remove(&tid) {
             self.mark(&line);
         }

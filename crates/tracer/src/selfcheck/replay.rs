@@ -1,6 +1,6 @@
 //! The tree that a recording gives, in memory.
 
-use super::pages::Pages;
+use crate::pages::Pages;
 use bytes::Bytes;
 use seekless_calls::{Entry, Foreign, Told};
 use seekless_fs::call::{

@@ -251,4 +251,79 @@ def clones():
         print('no clones', error)
 
 
+def blocked():
+    # A splice, and an open of a pipe, wait for what this process writes to other files first.
+    r, w = os.pipe()
+    if os.fork() == 0:
+        os.splice(r, make('spliced'), 100)
+        os.open('fifo', os.O_WRONLY | os.O_CREAT, 0o600)
+        os._exit(0)
+    os.mkfifo('fifo')
+    import time
+    time.sleep(0.1)
+    put('first', 'x')
+    os.write(w, b'late')
+    time.sleep(0.1)
+    put('second', 'x')
+    os.open('fifo', os.O_RDONLY)
+    os.wait()
+
+
+def execs():
+    # A thread that does not lead its process runs another program, while others write.
+    def write(j):
+        while True:
+            put('w%d' % j, 'x')
+    for j in range(3):
+        threading.Thread(target=write, args=(j,), daemon=True).start()
+    command = 'sleep 0.05; echo after > exec; rm -f w0'
+    threading.Thread(target=lambda: os.execv('/bin/sh', ['sh', '-c', command])).start()
+    while True:
+        put('main', 'y')
+
+
+def killed():
+    # Processes that are killed at any point of a change.
+    import random, signal, time
+    put('other', 'o')
+    for i in range(60):
+        pid = os.fork()
+        if pid == 0:
+            a = make('append', os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+            f = make('file', RW)
+            while True:
+                put('one', 'x' * 5000)
+                os.rename('one', 'two')
+                os.link('two', 'one')
+                os.write(a, b'appended')
+                os.write(f, b'y' * 3000)
+                os.pwrite(f, b'%d' % i, i)
+                os.writev(f, [b'z' * 5, b'a'])
+                os.truncate('file', 10000)
+                os.mkdir('dir')
+                os.chmod('dir', 0o700)
+                libc.renameat2(HERE, b'one', HERE, b'other', 2)
+                os.unlink('one')
+                os.rmdir('dir')
+        time.sleep(0.002 + random.random() * 0.004)
+        os.kill(pid, signal.SIGKILL)
+        os.wait()
+        for name in 'one', 'dir':
+            if os.path.isdir(name):
+                os.rmdir(name)
+            elif os.path.exists(name):
+                os.unlink(name)
+
+
+def sparse():
+    m = make('sparse', RW)
+    os.ftruncate(m, 1 << 40)
+    mm = mmap.mmap(m, 1 << 30, offset=1 << 38)
+    mm[12345678:12345682] = b'deep'
+    mm.flush(12288 * 1000, 4096 * 20)
+    os.fsync(m)
+    os.pwrite(m, b'by a call', 1 << 39)
+    mm[0:1] = b'a'
+
+
 globals()[sys.argv[1]]()

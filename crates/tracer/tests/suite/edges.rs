@@ -130,6 +130,26 @@ fn clones_of_files() {
 }
 
 #[test]
+fn calls_that_wait_for_other_processes() {
+    check("blocked");
+}
+
+#[test]
+fn programs_that_a_thread_runs() {
+    check("execs");
+}
+
+#[test]
+fn changes_whose_thread_is_killed() {
+    check("killed");
+}
+
+#[test]
+fn mappings_of_sparse_files() {
+    check("sparse");
+}
+
+#[test]
 fn trees_at_the_start_are_on_record() {
     let place = Place::new();
     let script = "mkdir -p a/b/c; echo one > a/b/one; ln a/b/one a/two; ln -s b a/link; \

@@ -91,6 +91,11 @@ pub fn words(recording: &Recording) -> Vec<String> {
 /// That a run went as it should, and is on record as a whole.
 pub fn assert_complete(recording: &Recording, place: &Place) {
     assert_sound(recording);
+    let mut file = Vec::new();
+    seekless_calls::file::write_to(&mut file, 0, &recording.entries).unwrap();
+    let (_, read) = seekless_calls::file::read(file.into()).unwrap();
+    assert_eq!(read.len(), recording.entries.len());
+    assert!(read == recording.entries, "the file of the record says something else");
     if let Err(difference) = selfcheck::compare(&recording.entries, &place.run()) {
         panic!("{difference}\n{:?}", words(recording));
     }

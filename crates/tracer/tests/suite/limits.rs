@@ -175,6 +175,46 @@ fn set_user_id_programs_run_without_their_rights() {
     assert_eq!(effective.trim(), PLAIN_USER.to_string());
 }
 
+/// Children of all threads of this process.
+fn children() -> String {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    threads
+        .map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default())
+        .collect()
+}
+
+/// Orphans and daemons are neither left running nor as zombies.
+#[test]
+fn no_child_is_left() {
+    if std::env::var_os("SEEKLESS_TEST_ALONE").is_none() {
+        // Other tests of this process have children.
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--nocapture", "--exact", "limits::no_child_is_left"])
+            .env("SEEKLESS_TEST_ALONE", "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("none is left"), "{output:?}");
+        return;
+    }
+    let place = Place::new();
+    let mut options = place.options();
+    options.linger = Duration::from_millis(20);
+    let script = "for i in 1 2 3; do (setsid sh -c 'sleep 0.01; sleep 106' &); done; (true &)";
+    for _ in 0..20 {
+        let recording = place.record(options.clone(), shell(script, &place.run()));
+        assert!(!recording.outlived.is_empty());
+    }
+    place.sh("(sleep 0.01 &); (sh -c 'exit 3' &)");
+    seekless_tracer::preflight().unwrap();
+    let mut child = Command::new("sleep").arg("107").spawn().unwrap();
+    let left = children();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(left.trim(), child.id().to_string());
+    println!("none is left");
+}
+
 /// A recorder without capabilities cannot watch a child that changes its user: it says so.
 #[test]
 fn a_child_that_changes_its_user_is_reported() {

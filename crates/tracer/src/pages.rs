@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 /// Bytes of a chunk.
-pub(super) const CHUNK: usize = 64 << 10;
+pub(crate) const CHUNK: usize = 64 << 10;
 
 /// The content of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pages {
+pub(crate) struct Pages {
     /// By number; what is behind the end of one reads as zeros.
     chunks: BTreeMap<u64, Vec<u8>>,
     size: u64,
@@ -19,11 +19,11 @@ fn place(at: u64) -> (u64, usize) {
 }
 
 impl Pages {
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    pub(super) fn write(&mut self, at: u64, mut data: &[u8]) {
+    pub(crate) fn write(&mut self, at: u64, mut data: &[u8]) {
         self.size = self.size.max(at + data.len() as u64);
         let mut at = at;
         while !data.is_empty() {
@@ -40,7 +40,7 @@ impl Pages {
     }
 
     /// Makes bytes of the file read as zeros; the size stays.
-    pub(super) fn zero(&mut self, at: u64, length: u64) {
+    pub(crate) fn zero(&mut self, at: u64, length: u64) {
         let end = at.saturating_add(length).min(self.size);
         for number in self.numbers(at, end) {
             let base = number * CHUNK as u64;
@@ -58,7 +58,7 @@ impl Pages {
         self.chunks.range(place(at).0..=place(end - 1).0).map(|(&number, _)| number).collect()
     }
 
-    pub(super) fn resize(&mut self, size: u64) {
+    pub(crate) fn resize(&mut self, size: u64) {
         let (last, length) = place(size);
         self.chunks.retain(|&number, _| number < last || number == last && length > 0);
         if let Some(chunk) = self.chunks.get_mut(&last) {
@@ -68,12 +68,21 @@ impl Pages {
     }
 
     /// Lets the file grow.
-    pub(super) fn extend(&mut self, size: u64) {
+    pub(crate) fn extend(&mut self, size: u64) {
         self.size = self.size.max(size);
     }
 
+    /// True if bytes of the file are these. They lie in one chunk.
+    pub(crate) fn holds(&self, at: u64, bytes: &[u8]) -> bool {
+        let (number, from) = place(at);
+        debug_assert!(from + bytes.len() <= CHUNK, "{} bytes at {at}: two chunks", bytes.len());
+        let known = self.chunks.get(&number).and_then(|chunk| chunk.get(from..)).unwrap_or(&[]);
+        let (same, rest) = bytes.split_at(known.len().min(bytes.len()));
+        known.starts_with(same) && rest.iter().all(|&byte| byte == 0)
+    }
+
     /// Reads bytes at a multiple of [`CHUNK`], at most so many.
-    pub(super) fn read(&self, at: u64, out: &mut [u8]) {
+    pub(crate) fn read(&self, at: u64, out: &mut [u8]) {
         debug_assert!(at.is_multiple_of(CHUNK as u64), "byte {at} begins no chunk");
         out.fill(0);
         if let Some(chunk) = self.chunks.get(&place(at).0) {
@@ -83,7 +92,7 @@ impl Pages {
     }
 
     /// The first chunk at or behind an offset that was written, as an offset.
-    pub(super) fn next(&self, at: u64) -> Option<u64> {
+    pub(crate) fn next(&self, at: u64) -> Option<u64> {
         self.chunks.range(place(at).0..).next().map(|(number, _)| number * CHUNK as u64)
     }
 }
@@ -117,5 +126,10 @@ mod tests {
         };
         assert_eq!([sum(0), sum(1), sum(2)], [CHUNK - 1, 0, CHUNK - 1]);
         assert_eq!(pages.size(), 3 * CHUNK as u64);
+        assert!(pages.holds(0, &[7; 4096]) && !pages.holds(0, &[0; 4096]));
+        assert!(pages.holds(CHUNK as u64, &[0; 4096]) && pages.holds(9 * CHUNK as u64, &[0; 9]));
+        pages.write(4 * CHUNK as u64, b"ab");
+        assert!(pages.holds(4 * CHUNK as u64, b"ab\0"));
+        assert!(!pages.holds(4 * CHUNK as u64, b"ab\x01"));
     }
 }
