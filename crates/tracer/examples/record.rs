@@ -8,6 +8,9 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+/// Bytes of the disk that a replay of the calls has: those of `crash-test` by default.
+const DISK_BYTES: u64 = 256 << 20;
+
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
@@ -59,7 +62,7 @@ fn run() -> Result<ExitCode, Box<dyn std::error::Error>> {
     }
     if let Some(path) = calls {
         let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-        seekless_calls::file::write_to(&mut file, 0, &recording.entries)?;
+        seekless_calls::file::write_to(&mut file, DISK_BYTES, &recording.entries)?;
     }
     let begun = Instant::now();
     let result = selfcheck::compare(&recording.entries, directory.as_ref());

@@ -34,6 +34,8 @@ macro_rules! common {
             (libc::SYS_ftruncate, Op::Truncate(Of::Fd), When::Always),
             (libc::SYS_fallocate, Op::Allocate, When::Always),
             (libc::SYS_mmap, Op::Map, When::Shared),
+            (libc::SYS_mprotect, Op::Protect, When::Writable),
+            (libc::SYS_pkey_mprotect, Op::Protect, When::Writable),
             (libc::SYS_msync, Op::SyncMap, When::Always),
             (libc::SYS_sync, Op::SyncAll(false), When::Always),
             (libc::SYS_syncfs, Op::SyncAll(true), When::Always),
@@ -166,6 +168,8 @@ pub(crate) enum Op {
     Truncate(Of),
     Allocate,
     Map,
+    /// Makes memory writable.
+    Protect,
     SyncMap,
     /// `true`: data only.
     SyncFile(bool),
@@ -193,6 +197,8 @@ pub(crate) enum When {
     Opens(usize),
     /// If it maps a file that others see.
     Shared,
+    /// If it makes memory writable.
+    Writable,
     /// If it shares blocks.
     Clones,
 }

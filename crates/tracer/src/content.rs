@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::rc::Rc;
 
 /// Bytes that are compared at a time.
 const PAGE: usize = 4096;
@@ -64,7 +65,7 @@ pub(crate) fn open_for_reading(path: &Path) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub(crate) fn shadow(fd: RawFd) -> io::Result<Pages> {
+fn shadow(fd: RawFd) -> io::Result<Pages> {
     let (size, mut pages, mut at) = (Stat::of_fd(fd)?.size, Pages::default(), 0);
     let mut buffer = vec![0; STRIDE];
     while let Some(data) = next_data(fd, at, size).filter(|_| at < size) {
@@ -122,6 +123,17 @@ impl Record {
         if end < size {
             self.resize(ino, size);
         }
+        Ok(())
+    }
+
+    /// A mapped file may be stored into from now on: its content is remembered.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn map(&mut self, ino: Ino) -> io::Result<()> {
+        let Some(file) = self.objects.take_readable(ino) else { return Ok(()) };
+        let content = shadow(file.as_raw_fd())?;
+        self.objects.map(ino, Rc::new(file), content);
         Ok(())
     }
 

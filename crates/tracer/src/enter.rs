@@ -10,6 +10,7 @@ use crate::tracee::{Opened, Tracee, split};
 use bytes::Bytes;
 use seekless_fs::call::{FileKind, Ino};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,10 @@ impl Session<'_> {
             Op::Truncate(of) | Op::Attributes(of) | Op::Times(of) => self.enter_object(t, of, args),
             Op::SetXattr(of, _) | Op::RemoveXattr(of, _) => self.enter_object(t, of, args),
             Op::SyncFile(_) | Op::SyncAll(_) | Op::SyncMap => self.enter_sync(t, op, args),
+            Op::Protect => {
+                self.enter_protect(t, args);
+                None
+            }
             Op::Refused(..) => None,
         }
     }
@@ -158,21 +163,42 @@ impl Session<'_> {
         if mapped.is_empty() {
             return None;
         }
-        let range = args[0]..args[0].saturating_add(args[1]);
-        let maps = std::fs::read_to_string(t.proc("maps")).ok()?;
         let mut calls = Vec::new();
-        for line in maps.lines() {
-            let Some(map) = Map::parse(line).filter(|map| map.overlaps(&range)) else { continue };
-            let is_it = |ino: &&Ino| {
-                self.record.objects.get(**ino).is_some_and(|object| object.key.1 == map.inode)
-            };
-            let Some(&ino) = mapped.iter().find(is_it) else { continue };
-            self.stores_within(ino, map.within(&range));
+        for (ino, within) in self.maps(t, args, &mapped) {
+            self.stores_within(ino, within);
             if args[2] as i32 & libc::MS_SYNC != 0 {
                 calls.push(self.record.sync_asked(Some((ino, true))));
             }
         }
         (!calls.is_empty()).then_some(Subject::Syncs(calls))
+    }
+
+    /// Memory becomes writable: files that are mapped there may be stored into from now on.
+    fn enter_protect(&mut self, t: &Tracee, args: &[u64; 6]) {
+        let readable = self.record.objects.mapped_to_read();
+        if readable.is_empty() {
+            return;
+        }
+        for (ino, _) in self.maps(t, args, &readable) {
+            if let Err(error) = self.record.map(ino) {
+                self.trouble(format!("a file that is mapped cannot be read: {error}"));
+            }
+        }
+    }
+
+    /// Which of some files are mapped in the range of memory that two arguments say, and which
+    /// part of each.
+    fn maps(&self, t: &Tracee, args: &[u64; 6], of: &[Ino]) -> Vec<(Ino, Range<u64>)> {
+        let range = args[0]..args[0].saturating_add(args[1]);
+        let maps = std::fs::read_to_string(t.proc("maps")).unwrap_or_default();
+        let maps = maps.lines().filter_map(Map::parse).filter(|map| map.overlaps(&range));
+        let found = maps.filter_map(|map| {
+            let is_it = |ino: &&Ino| {
+                self.record.objects.get(**ino).is_some_and(|object| object.key.1 == map.inode)
+            };
+            of.iter().find(is_it).map(|&ino| (ino, map.within(&range)))
+        });
+        found.collect()
     }
 
     /// An open file of a thread; `None` if there is none.
@@ -251,12 +277,12 @@ impl Map {
         Some(Map { from: hex(from)?, end: hex(end)?, offset: hex(offset)?, inode })
     }
 
-    fn overlaps(&self, range: &std::ops::Range<u64>) -> bool {
+    fn overlaps(&self, range: &Range<u64>) -> bool {
         self.from < range.end && range.start < self.end
     }
 
     /// The part of the file that a range of memory shows.
-    fn within(&self, range: &std::ops::Range<u64>) -> std::ops::Range<u64> {
+    fn within(&self, range: &Range<u64>) -> Range<u64> {
         let at = |address: u64| address.clamp(self.from, self.end) - self.from + self.offset;
         at(range.start)..at(range.end)
     }

@@ -79,6 +79,13 @@ impl Filter {
                 self.step(RETURN, trace);
                 self.step(RETURN, allow);
             }
+            When::Writable => {
+                self.branch(EQUAL, number, 0, 4);
+                self.step(LOAD, argument(2));
+                self.branch(ANY_BIT, libc::PROT_WRITE as u32, 0, 1);
+                self.step(RETURN, trace);
+                self.step(RETURN, allow);
+            }
             When::Clones => {
                 self.branch(EQUAL, number, 0, 5);
                 self.step(LOAD, argument(1));

@@ -1,6 +1,6 @@
 //! The exit of a call that succeeded: what it changed.
 
-use crate::arch::{Of, Op, Place};
+use crate::arch::{Op, Place};
 use crate::content::open_for_reading;
 use crate::pending::{InCall, Reached, Spot, Subject, xattr};
 use crate::session::Session;
@@ -121,7 +121,7 @@ impl Session<'_> {
             Op::Send(_) => position.saturating_sub(result),
             Op::Copy if args[3] != 0 => t.word(args[3]).saturating_sub(result),
             Op::Copy => position.saturating_sub(result),
-            Op::Map => return self.left_map(ino, opened),
+            Op::Map => return self.left_map(ino, opened, args),
             Op::Allocate => return self.left_allocate(ino, opened, args),
             Op::Clone => return self.left_clone(t, ino, opened, args),
             _ => return Ok(()),
@@ -169,14 +169,14 @@ impl Session<'_> {
         }
     }
 
-    fn left_map(&mut self, ino: Ino, opened: &Opened) -> io::Result<()> {
+    /// A file is mapped, and may be stored into at once or after `mprotect`.
+    fn left_map(&mut self, ino: Ino, opened: &Opened, args: &[u64; 6]) -> io::Result<()> {
         if self.record.objects.mapping(ino).is_some() {
             return Ok(());
         }
-        let file = open_for_reading(&opened.path())?;
-        let content = crate::content::shadow(file.as_raw_fd())?;
-        self.record.objects.map(ino, Rc::new(file), content);
-        Ok(())
+        self.record.objects.map_to_read(ino, open_for_reading(&opened.path())?);
+        let is_writable = args[2] as i32 & libc::PROT_WRITE != 0;
+        if is_writable { self.record.map(ino) } else { Ok(()) }
     }
 
     fn left_allocate(&mut self, ino: Ino, opened: &Opened, args: &[u64; 6]) -> io::Result<()> {
@@ -312,8 +312,7 @@ impl Session<'_> {
     ) -> io::Result<()> {
         let stat = reached.stat()?;
         match op {
-            Op::Truncate(of) => {
-                debug_assert!(matches!(of, Of::Fd | Of::Path(..)), "one of two");
+            Op::Truncate(_) => {
                 self.stores(ino);
                 self.record.resize(ino, stat.size);
             }
@@ -350,7 +349,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Records which of mode, owner and group changed; with `always`, a call that changed none, too.
+    /// Records which of mode, owner and group changed; with `always`, a call that changed none,
+    /// too.
     pub(crate) fn attributes(&mut self, ino: Ino, stat: &Stat, always: bool) {
         let Some(object) = self.record.objects.get(ino) else { return };
         let changed = |is_other: bool| is_other.then_some(());

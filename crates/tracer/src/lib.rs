@@ -17,6 +17,7 @@ mod filter;
 mod killed;
 mod leave;
 mod objects;
+mod options;
 mod pages;
 mod pending;
 mod preflight;
@@ -33,5 +34,6 @@ mod tracee;
 mod tree;
 
 pub use error::Error;
+pub use options::{ACKS, Exit, Options, Recording, Syncs};
 pub use preflight::preflight;
-pub use recorder::{ACKS, Exit, Options, Recorder, Recording, Syncs};
+pub use recorder::Recorder;

@@ -63,6 +63,8 @@ pub(crate) struct Objects {
     names: BTreeMap<(Ino, Bytes), Ino>,
     /// Objects with a shadow, open for reading.
     mapped: BTreeMap<Ino, Rc<OwnedFd>>,
+    /// Files that are mapped so that only reading is allowed, open for reading.
+    readable: BTreeMap<Ino, OwnedFd>,
     /// Open for reading, the oldest first.
     open: HashMap<Ino, Rc<OwnedFd>>,
     opened: VecDeque<Ino>,
@@ -90,6 +92,7 @@ impl Objects {
             // The inode number came again; the old object is an unnamed file that has gone.
             self.close(old);
             self.mapped.remove(&old);
+            self.readable.remove(&old);
         }
         self.objects.insert(ino, object);
         ino
@@ -157,6 +160,7 @@ impl Objects {
             self.by_key.remove(&object.key);
         }
         self.mapped.remove(&ino);
+        self.readable.remove(&ino);
         self.close(ino);
         Some(object)
     }
@@ -172,6 +176,21 @@ impl Objects {
             object.shadow = Some(content);
             self.mapped.insert(ino, file);
         }
+    }
+
+    /// A file is mapped, and is not stored into yet.
+    pub(crate) fn map_to_read(&mut self, ino: Ino, file: OwnedFd) {
+        self.readable.insert(ino, file);
+    }
+
+    /// Takes the descriptor of a file that is mapped and now may be stored into.
+    pub(crate) fn take_readable(&mut self, ino: Ino) -> Option<OwnedFd> {
+        self.readable.remove(&ino)
+    }
+
+    /// Files that are mapped and not stored into yet.
+    pub(crate) fn mapped_to_read(&self) -> Vec<Ino> {
+        self.readable.keys().copied().collect()
     }
 
     /// The descriptor of a file with a shadow.

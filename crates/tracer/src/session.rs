@@ -8,6 +8,7 @@
 use crate::arch::{self, Op};
 use crate::error::Error;
 use crate::filter::OF_FOREIGN;
+use crate::options::{Exit, Options, Recording, Syncs};
 use crate::pending::{InCall, State, Subject, Thread, is_sync, may_block};
 use crate::ptrace::{self, Event, Peek};
 use crate::record::Record;
@@ -15,7 +16,6 @@ use crate::start::{Started, start};
 use crate::stat::Key;
 use crate::tick::Ticks;
 use crate::tracee::Tracee;
-use crate::{Exit, Options, Recording, Syncs};
 use bytes::Bytes;
 use seekless_fs::call::Ino;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -247,7 +247,7 @@ impl<'a> Session<'a> {
         let Some(mut thread) = self.threads.remove(&tid) else { return };
         let is_busy = self.holder.is_some() && !is_sync(op) && !may_block(&entered);
         // Whether a write is about another file does not depend on the change that goes on.
-        let is_of_descriptor = matches!(op, Op::Write(_) | Op::Copy | Op::Send(_));
+        let is_of_descriptor = matches!(op, Op::Write(_) | Op::Copy | Op::Send(_) | Op::Protect);
         if is_busy && !is_of_descriptor {
             thread.state = State::Waits;
             self.queue.push_back(tid);

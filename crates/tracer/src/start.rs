@@ -118,7 +118,7 @@ pub(crate) fn start(mut command: Command) -> Result<Started, Error> {
     if let Err(source) = ptrace::seize(pid) {
         drop(go);
         let _ = spawn.join();
-        return Err(crate::preflight::denied(source));
+        return Err(Error::denied(source));
     }
     // A child that has been killed meanwhile is reported as gone.
     write(go.as_raw_fd(), b"g");

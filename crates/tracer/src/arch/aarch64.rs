@@ -12,10 +12,10 @@ pub(crate) const IS_KNOWN: bool = true;
 const OLD: [Row; 1] =
     [(libc::SYS_renameat, Op::Rename(At::Dir(0), At::Dir(2), None), When::Always)];
 
-const COMMON: [Row; 43] = super::common!();
+const COMMON: [Row; 45] = super::common!();
 
 /// All calls of interest.
-pub(crate) static CALLS: [Row; 44] = super::joined(COMMON, OLD);
+pub(crate) static CALLS: [Row; 46] = super::joined(COMMON, OLD);
 
 /// Register sets of `PTRACE_SETREGSET`: general registers, and the number of the call.
 const NT_PRSTATUS: usize = 1;

@@ -29,10 +29,10 @@ const OLD: [Row; 16] = [
     (libc::SYS_futimesat, Op::Times(Of::Path(At::Dir(0), Follow::Always)), When::Always),
 ];
 
-const COMMON: [Row; 43] = super::common!();
+const COMMON: [Row; 45] = super::common!();
 
 /// All calls of interest.
-pub(crate) static CALLS: [Row; 59] = super::joined(COMMON, OLD);
+pub(crate) static CALLS: [Row; 61] = super::joined(COMMON, OLD);
 
 /// Has the call at whose entry a thread stands not carried out, and answered with `result`.
 pub(crate) fn skip(tid: i32, result: i64) -> bool {

@@ -63,7 +63,10 @@ fn a_writer_that_is_no_child_is_found() {
 fn a_record_without_one_write_is_found() {
     let place = Place::new();
     let mut entries = run(&place).entries;
-    let is_write = |entry: &Entry| matches!(entry, Entry::Call { call, .. } if matches!(call.request, Request::Write { .. }));
+    let is_write = |entry: &Entry| match entry {
+        Entry::Call { call, .. } => matches!(call.request, Request::Write { .. }),
+        _ => false,
+    };
     let at = entries.iter().position(is_write).unwrap();
     entries.remove(at);
     let difference = compare(&entries, &place.run()).unwrap_err();

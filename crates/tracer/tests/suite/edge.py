@@ -315,6 +315,21 @@ def killed():
                 os.unlink(name)
 
 
+def protected():
+    # A file that is mapped to read, and made writable later.
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    f = make('protected', RW)
+    os.write(f, b'x' * 20000)
+    at = libc.mmap(None, 20000, 1, 1, f, 0)
+    os.pwrite(f, b'by a call', 5)
+    os.fsync(f)
+    done(libc.mprotect(at + 4096, 4096, 3))
+    ctypes.memmove(at + 5000, b'stored', 6)
+    os.fsync(f)
+
+
 def sparse():
     m = make('sparse', RW)
     os.ftruncate(m, 1 << 40)

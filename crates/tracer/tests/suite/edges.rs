@@ -145,6 +145,12 @@ fn changes_whose_thread_is_killed() {
 }
 
 #[test]
+fn mappings_that_become_writable() {
+    let Some(recording) = check("protected") else { return };
+    assert_eq!(words(&recording), ["make", "write", "write", "fsync", "write", "fsync"]);
+}
+
+#[test]
 fn mappings_of_sparse_files() {
     check("sparse");
 }
@@ -153,8 +159,8 @@ fn mappings_of_sparse_files() {
 fn trees_at_the_start_are_on_record() {
     let place = Place::new();
     let script = "mkdir -p a/b/c; echo one > a/b/one; ln a/b/one a/two; ln -s b a/link; \
-                  truncate -s 1000000 a/holes; echo x | dd of=a/holes bs=1 seek=500000 conv=notrunc \
-                  status=none; mkfifo a/pipe; chmod 1777 a/b/c; \
+                  truncate -s 1000000 a/holes; mkfifo a/pipe; chmod 1777 a/b/c; \
+                  echo x | dd of=a/holes bs=1 seek=500000 conv=notrunc status=none; \
                   head -c 300000 /dev/urandom > a/big";
     assert!(shell(script, &place.run()).status().unwrap().success());
     let recording = place.sh("mv a/b z; rm a/two; cp -a z y; rm -r z");
