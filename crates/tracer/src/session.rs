@@ -96,25 +96,32 @@ impl<'a> Session<'a> {
     pub(crate) fn run(mut self, command: Command) -> Result<Recording, Error> {
         let directory = self.options.directory.clone();
         self.record
-            .root(&directory)
+            .root(&directory, self.stop)
             .map_err(|(path, source)| Error::Unreadable { path, source })?;
         let stat = crate::stat::Stat::of_path(&directory, true);
         self.device = stat.map_err(|source| Error::Unreadable { path: directory, source })?.key.0;
         self.record.begin();
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(self.into_recording(Exit::Stopped));
+        }
         let machine = |source| Error::Machine { what: "start a timer", source };
         let _ticks = Ticks::start().map_err(machine)?;
         let started = start(command)?;
         let exit = self.follow(&started)?;
         started.outcome()?;
         self.finish();
-        Ok(Recording {
+        Ok(self.into_recording(exit))
+    }
+
+    fn into_recording(self, exit: Exit) -> Recording {
+        Recording {
             entries: self.record.into_entries(),
             exit,
             refused: self.refused.into_iter().collect(),
             outlived: self.outlived,
             troubles: self.troubles,
             stops: self.stops,
-        })
+        }
     }
 
     /// What is left when all programs are gone.

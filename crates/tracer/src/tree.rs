@@ -11,13 +11,19 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Record {
-    /// Records the directory of a run, and what is in it at the start.
+    /// Records the directory of a run, and what is in it at the start. If `stop` becomes true, the
+    /// rest is left out.
     ///
     /// # Errors
     /// What cannot be read, and why.
-    pub(crate) fn root(&mut self, path: &Path) -> Result<(), (PathBuf, io::Error)> {
+    pub(crate) fn root(
+        &mut self,
+        path: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(), (PathBuf, io::Error)> {
         let stat = Stat::of_path(path, true).map_err(|error| (path.to_owned(), error))?;
         if stat.kind != FileKind::Directory {
             return Err((path.to_owned(), io::ErrorKind::NotADirectory.into()));
@@ -31,7 +37,7 @@ impl Record {
         };
         self.set(ino, set, 0);
         self.attributes_of(ino, path).map_err(|error| (path.to_owned(), error))?;
-        self.below(ino, path)
+        self.below(ino, path, stop)
     }
 
     /// Records an object that has come to be at a name, and all below it.
@@ -45,19 +51,27 @@ impl Record {
         path: &Path,
     ) -> Result<(), (PathBuf, io::Error)> {
         match self.object(dir, name, path) {
-            Ok(Some(ino)) => self.below(ino, path),
+            Ok(Some(ino)) => self.below(ino, path, &AtomicBool::new(false)),
             Ok(None) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err((path.to_owned(), error)),
         }
     }
 
-    fn below(&mut self, dir: Ino, path: &Path) -> Result<(), (PathBuf, io::Error)> {
+    fn below(
+        &mut self,
+        dir: Ino,
+        path: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(), (PathBuf, io::Error)> {
         // Directories whose entries are still to be recorded.
         let mut rest = vec![(dir, path.to_owned())];
         while let Some((dir, path)) = rest.pop() {
             let names = names(&path).map_err(|error| (path.clone(), error))?;
             for name in names {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
                 let path = path.join(OsStr::from_bytes(&name));
                 match self.object(dir, Bytes::from(name), &path) {
                     Ok(Some(ino)) => rest.push((ino, path)),

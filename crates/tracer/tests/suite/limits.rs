@@ -44,6 +44,10 @@ fn a_run_is_stopped_in_each_phase() {
     let place = Place::new();
     let recording = stopped(&place, ": stopped-first; sleep 100", || true);
     assert_eq!(recording.exit, Exit::Stopped);
+    let stop = AtomicBool::new(true);
+    let recording = Recorder::new(place.options()).run(shell("echo > f", &place.run()), &stop);
+    assert_eq!(recording.unwrap().exit, Exit::Stopped);
+    assert!(!place.run().join("f").exists(), "the command ran");
     // While programs sleep, of which one ignores signals.
     let script = "trap '' INT TERM HUP; : stopped-second; echo > begun; \
                   (sleep 101 & sleep 101); sleep 101";
