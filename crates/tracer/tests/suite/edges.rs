@@ -6,14 +6,13 @@ use seekless_fs::call::Request;
 use seekless_tracer::{Recording, Syncs};
 use std::os::unix::process::CommandExt;
 
-/// Runs a case of `edge.py` three ways: as it is, without its syncs, and without rights.
+/// Runs a case of `edge.py` three ways: as it is, without its syncs, and of another user.
 fn check(case: &str) -> Option<Recording> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/edge.py");
-    let text = std::fs::read_to_string(script).unwrap();
+    let text = include_str!("edge.py");
     let mut first = None;
     for way in 0..if is_root() { 3 } else { 2 } {
         let place = Place::new();
-        let mut command = python(&["-c", &text, case])?;
+        let mut command = python(&["-c", text, case])?;
         command.current_dir(place.run()).env("OUTER", place.outer());
         if way == 2 {
             place.give_to(PLAIN_USER);

@@ -4,7 +4,7 @@
 
 mod basics;
 mod checks;
-mod copies;
 mod edges;
 mod harness;
 mod limits;
+mod rights;

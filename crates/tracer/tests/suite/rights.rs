@@ -1,5 +1,7 @@
-//! Runtimes of containers deny copies of descriptors: the recorder asks `/proc` instead.
+//! The hard cases once more, by a recorder with fewer rights.
 
+use crate::harness::{PLAIN_USER, is_root};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -21,6 +23,30 @@ fn deny_copies() -> std::io::Result<()> {
     if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A recorder without root and without capabilities, of programs that are its own.
+#[test]
+fn hard_cases_are_on_record_without_root() {
+    if !is_root() {
+        eprintln!("skipped: all tests run without root");
+        return;
+    }
+    // The user may not reach the directory of the build.
+    let place = tempfile::TempDir::new().unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(place.path(), open.clone()).unwrap();
+    let program = place.path().join("suite");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    std::fs::set_permissions(&program, open).unwrap();
+    let mut command = Command::new(program);
+    command.args(["edges::", "basics::", "checks::", "limits::a_run", "limits::no_child"]);
+    command.uid(PLAIN_USER).gid(PLAIN_USER).current_dir(place.path());
+    let output = command.env("TMPDIR", place.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("edges::threads_that_append ... ok"), "{text}");
+}
+
+/// Runtimes of containers deny copies of descriptors: the recorder asks `/proc` instead.
 #[test]
 fn hard_cases_are_on_record_without_copies_of_descriptors() {
     let mut command = Command::new(std::env::current_exe().unwrap());
