@@ -71,6 +71,9 @@ fn run() -> Result<ExitCode, Box<dyn std::error::Error>> {
         Ok(()) => ExitCode::SUCCESS,
         Err(difference) => {
             println!("{difference}");
+            if let selfcheck::What::Entry(index) = difference.what {
+                println!("entry {index}: {:?}", recording.entries[index]);
+            }
             ExitCode::from(6)
         }
     })

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// Flags of an open that makes or empties a file.
 const MAKES: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE & !libc::O_DIRECTORY;
 
+/// Symbolic links that Linux follows at most.
+const MOST_LINKS: usize = 40;
+
 impl Session<'_> {
     /// What a call is about; `None` if it is of no interest.
     pub(crate) fn enter(&mut self, t: &mut Tracee, e: &Entered, op: Op) -> Option<Subject> {
@@ -76,14 +79,17 @@ impl Session<'_> {
             self.record.objects.of(&dir)?;
             return Some(Subject::Open(flags, None));
         }
-        let spot = self.spot_of(t, path);
-        let target = Stat::of_path(&spot.path, false).ok();
+        let (mut spot, mut links) = (self.spot_of(t, path), 0);
         // A link may lead into the directory, whatever it is called.
-        if target.is_some_and(|target| target.kind == FileKind::Symlink) {
-            let end = Stat::of_path(&spot.path, true).ok();
-            let is_file = end.is_none_or(|end| end.kind == FileKind::File);
-            return is_file.then_some(Subject::Open(flags, None));
-        }
+        let target = loop {
+            let target = Stat::of_path(&spot.path, false).ok();
+            let is_link = target.is_some_and(|target| target.kind == FileKind::Symlink);
+            if !is_link || links == MOST_LINKS {
+                break target;
+            }
+            links += 1;
+            spot = self.spot_of(t, behind(t, &spot.path)?);
+        };
         match target {
             // The open of a pipe waits for its other end, and empties nothing.
             Some(target) if target.kind != FileKind::File => None,
@@ -220,13 +226,16 @@ impl Session<'_> {
             return Spot { dir: None, name: Bytes::new(), path };
         };
         let name = Bytes::copy_from_slice(name.as_bytes());
-        let dir = self.look(t, dir, true).and_then(|dir| self.record.objects.of(&dir));
+        let dir = self.look(t, dir, true).filter(|dir| dir.kind == FileKind::Directory);
+        let dir = dir.and_then(|dir| self.record.objects.of(&dir));
         Spot { dir, name, path }
     }
 
     /// Notes that a thread cannot be watched. That something does not exist, the call itself finds.
     fn out_of_reach(&mut self, tid: i32, error: &io::Error) {
-        if error.kind() != io::ErrorKind::PermissionDenied {
+        // A thread that is being killed is out of reach, too, and does not carry the call out.
+        if error.kind() != io::ErrorKind::PermissionDenied || crate::ptrace::message(tid).is_none()
+        {
             return;
         }
         let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
@@ -239,6 +248,17 @@ impl Session<'_> {
             "process {process} ({name}, user {uid}) cannot be watched: {error}; run the recorder \
              as that user, or add CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
         ));
+    }
+}
+
+/// Where a symbolic link leads. Links below `/proc/TID/fd` lead to what is open.
+fn behind(t: &Tracee, link: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_link(link).ok()?;
+    let bytes = text.as_os_str().as_bytes();
+    match split(link) {
+        _ if bytes.starts_with(b"/") => Some(t.path(None, bytes)),
+        Some((dir, _)) => Some(dir.join(text)),
+        None => None,
     }
 }
 

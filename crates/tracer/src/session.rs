@@ -10,14 +10,14 @@ use crate::error::Error;
 use crate::filter::OF_FOREIGN;
 use crate::options::{Exit, Options, Recording, Syncs};
 use crate::pending::{InCall, State, Subject, Thread, is_sync, may_block};
-use crate::ptrace::{self, Event, Peek};
+use crate::ptrace::{self, Entered, Event, Peek};
 use crate::record::Record;
 use crate::start::{Started, start};
 use crate::stat::Key;
 use crate::tick::Ticks;
 use crate::tracee::Tracee;
 use bytes::Bytes;
-use seekless_fs::call::Ino;
+use seekless_fs::call::{FileKind, Ino};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
@@ -253,9 +253,7 @@ impl<'a> Session<'a> {
         }
         let Some(mut thread) = self.threads.remove(&tid) else { return };
         let is_busy = self.holder.is_some() && !is_sync(op) && !may_block(&entered);
-        // Whether a write is about another file does not depend on the change that goes on.
-        let is_of_descriptor = matches!(op, Op::Write(_) | Op::Copy | Op::Send(_) | Op::Protect);
-        if is_busy && !is_of_descriptor {
+        if self.holder.is_some() && self.has_to_wait(&mut thread.tracee, &entered, op) {
             thread.state = State::Waits;
             self.queue.push_back(tid);
             self.threads.insert(tid, thread);
@@ -282,6 +280,23 @@ impl<'a> Session<'a> {
             }
         }
         self.threads.insert(tid, thread);
+    }
+
+    /// True if a call has to wait for the change that goes on. A file that the change makes is not
+    /// known before its exit, but others may have opened it already.
+    fn has_to_wait(&mut self, t: &mut Tracee, entered: &Entered, op: Op) -> bool {
+        let fd = match op {
+            Op::Write(_) | Op::Send(_) | Op::SyncFile(_) => entered.args[0],
+            Op::Copy => entered.args[2],
+            Op::Protect => return false,
+            _ => return !is_sync(op),
+        };
+        let Some(stat) = self.opened(t, fd).map(|opened| opened.stat) else { return false };
+        let has_content = matches!(stat.kind, FileKind::File | FileKind::Directory);
+        let is_near = has_content && stat.key.0 == self.device || stat.key == self.acks.key;
+        let is_known = self.record.objects.of(&stat).is_some();
+        let overlaps = is_sync(op) || may_block(entered);
+        if overlaps { is_near && !is_known } else { is_near || is_known }
     }
 
     /// Answers a call with an error, and notes it.
