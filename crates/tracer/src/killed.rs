@@ -55,7 +55,7 @@ impl Session<'_> {
                 if matches!(call.op, Op::Truncate(_)) { self.reconcile_size(ino) } else { Ok(()) }
             }
             // A sync without a reply, and an acknowledgement that was not made, promise nothing.
-            Subject::Syncs(_) | Subject::Acks(_) => Ok(()),
+            Subject::Syncs(_) | Subject::Acks(_) | Subject::Elsewhere => Ok(()),
         }
     }
 

@@ -47,6 +47,7 @@ impl Session<'_> {
             }
             Subject::Link(from, to) => self.left_link(*from, to),
             Subject::Object(ino, reached) => self.left_object(t, *ino, reached, (call.op, args)),
+            Subject::Elsewhere => Ok(()),
             Subject::Syncs(numbers) => {
                 numbers.iter().for_each(|&number| self.record.sync_answered(number, 0));
                 Ok(())

@@ -1,6 +1,6 @@
 //! What is known of a call between its entry and its exit.
 
-use crate::arch::Op;
+use crate::arch::{Of, Op};
 use crate::ptrace::Entered;
 use crate::stat::Stat;
 use crate::tracee::{Opened, Tracee};
@@ -69,6 +69,8 @@ pub(crate) enum Subject {
     Link(Option<Ino>, Spot),
     /// An object whose attributes or size change.
     Object(Ino, Reached),
+    /// Paths that are of no interest, as long as no other change makes them lead elsewhere.
+    Elsewhere,
     /// Syncs, by the numbers of their calls.
     Syncs(Vec<u64>),
 }
@@ -103,6 +105,17 @@ pub(crate) struct Thread {
 /// True if a call reports what others changed, and changes nothing: such calls overlap.
 pub(crate) fn is_sync(op: Op) -> bool {
     matches!(op, Op::SyncMap | Op::SyncFile(_) | Op::SyncAll(_))
+}
+
+/// True if a call is about paths: what they lead to depends on the changes before it.
+pub(crate) fn has_path(op: Op) -> bool {
+    match op {
+        Op::Open(..) | Op::OpenHow | Op::Rename(..) | Op::Remove(_) | Op::Make(_) => true,
+        Op::Symlink(_) | Op::Link(..) | Op::Bind => true,
+        Op::Truncate(of) | Op::Attributes(of) | Op::Times(of) => of != Of::Fd,
+        Op::SetXattr(of, _) | Op::RemoveXattr(of, _) => of != Of::Fd,
+        _ => false,
+    }
 }
 
 /// True if a call may wait for other processes: it overlaps with their calls.

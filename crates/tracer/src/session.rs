@@ -9,7 +9,7 @@ use crate::arch::{self, Op};
 use crate::error::Error;
 use crate::filter::OF_FOREIGN;
 use crate::options::{Exit, Options, Recording, Syncs};
-use crate::pending::{InCall, State, Subject, Thread, is_sync, may_block};
+use crate::pending::{InCall, State, Subject, Thread, has_path, is_sync, may_block};
 use crate::ptrace::{self, Entered, Event, Peek};
 use crate::record::Record;
 use crate::start::{Started, start};
@@ -260,6 +260,7 @@ impl<'a> Session<'a> {
             return;
         }
         let subject = self.enter(&mut thread.tracee, &entered, op);
+        let subject = subject.or_else(|| has_path(op).then_some(Subject::Elsewhere));
         match subject {
             None => ptrace::resume(tid, 0),
             Some(_) if is_busy => {
