@@ -330,6 +330,47 @@ def protected():
     os.fsync(f)
 
 
+def storm():
+    # Processes that make the same names lead to other things all the time, and are killed.
+    import random, signal, time
+    names = ['n%d' % i for i in range(8)]
+
+    def step(r):
+        a, b, flags = r.choice(names), r.choice(names), r.choice([0, os.O_APPEND, os.O_TRUNC])
+
+        def write():
+            f = os.open(a, RW | flags, 0o644)
+            os.write(f, os.urandom(r.randrange(9000)))
+            os.pwrite(f, b'pp', r.randrange(20000))
+            os.close(f)
+        r.choice([
+            write, write, write,
+            lambda: os.rename(a, b), lambda: os.unlink(a), lambda: os.link(a, b),
+            lambda: os.mkdir(a), lambda: os.rmdir(a), lambda: os.symlink(b, a),
+            lambda: os.truncate(a, r.randrange(30000)), lambda: os.chmod(a, 0o750),
+            lambda: os.rename(a, b + '/' + a), lambda: os.rename(b + '/' + a, a),
+        ])()
+
+    def work(seed):
+        r = random.Random(seed)
+        while True:
+            try:
+                step(r)
+            except OSError:
+                pass
+
+    children = []
+    for seed in range(40):
+        pid = os.fork()
+        if pid == 0:
+            work(seed)
+        children.append(pid)
+        time.sleep(0.02)
+        while len(children) > (0 if seed == 39 else 3):
+            os.kill(children[0], signal.SIGKILL)
+            os.waitpid(children.pop(0), 0)
+
+
 def sparse():
     m = make('sparse', RW)
     os.ftruncate(m, 1 << 40)

@@ -144,6 +144,11 @@ fn changes_whose_thread_is_killed() {
 }
 
 #[test]
+fn names_that_lead_elsewhere_all_the_time() {
+    check("storm");
+}
+
+#[test]
 fn mappings_that_become_writable() {
     let Some(recording) = check("protected") else { return };
     assert_eq!(words(&recording), ["make", "write", "write", "fsync", "write", "fsync"]);
