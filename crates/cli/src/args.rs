@@ -84,10 +84,10 @@ pub enum Command {
     /// Run checks for a crash test.
     #[command(hide = true)]
     CrashWorker {
-        /// Where its process numbers begin; the worker reads it itself.
-        first: Option<u32>,
-        /// `apart`, if it is to share nothing with the machine; the worker reads it itself.
-        isolation: Option<String>,
+        /// Where its process numbers begin, what it has to itself, where copies are. The worker
+        /// reads them itself.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        how: Vec<std::ffi::OsString>,
     },
     /// Print a completion script for a shell.
     #[command(hide = true)]

@@ -144,6 +144,13 @@ pub enum Choice {
     EveryPolicy(Kind),
 }
 
+impl Default for Choice {
+    /// The file system that most programs run on.
+    fn default() -> Choice {
+        Choice::One(FileSystem::Ext4)
+    }
+}
+
 impl Choice {
     /// The file system that the workload runs on.
     pub fn for_workload(self) -> FileSystem {

@@ -13,6 +13,7 @@ pub mod enough;
 pub mod html;
 pub mod json;
 pub mod junit;
+pub mod models;
 pub mod policies;
 pub mod signature;
 pub mod summary;
@@ -92,6 +93,9 @@ pub struct TapeFacts {
     pub size_bytes: u64,
     /// Payload of all writes in bytes.
     pub bytes_written: u64,
+    /// Calls are on it, and writes are parts of calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_calls: bool,
 }
 
 /// The check of a state whose outcome is known. It tests the check.
@@ -198,6 +202,9 @@ pub struct Example {
     pub output: String,
     /// What its tree lacks, if that is known.
     pub missing: Option<Missing>,
+    /// Why a model of a file system allows it, and the call that would forbid it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The command that checks this state again.
     pub again: String,
     /// Writes that the cut could take.
@@ -259,6 +266,8 @@ pub enum WriteKind {
     Write,
     /// Zeros.
     Zeros,
+    /// A part of a call: names, a page, a size, attributes.
+    Call,
     /// Nothing: the bytes read as zeros afterwards.
     Trim,
 }

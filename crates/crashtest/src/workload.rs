@@ -295,7 +295,7 @@ fn ended(ran: protocol::Ran, tail: String) -> Ran {
 }
 
 /// The end of what was written behind `from`, in whole lines where possible.
-fn last_lines(log: &mut File, from: u64) -> io::Result<String> {
+pub(crate) fn last_lines(log: &mut File, from: u64) -> io::Result<String> {
     let length = log.metadata()?.len();
     log.seek(io::SeekFrom::Start(from.max(length.saturating_sub(MOST_BYTES))))?;
     let mut bytes = Vec::new();

@@ -1,5 +1,7 @@
 //! `seekless crash-test`: makes a disk, records a workload on it, and checks every crash.
 
+mod choice;
+mod models;
 mod policies;
 mod work_dir;
 
@@ -9,6 +11,8 @@ use crate::sweeping::conduct::{self, Conduct, Examined};
 use crate::sweeping::output;
 use crate::sweeping::trees::{self, Runs};
 use crate::term::say;
+use choice::Means;
+use seekless_calls::model::Model;
 use seekless_crashtest::file_system::{BLOCK, Choice, FileSystem};
 use seekless_crashtest::own;
 use seekless_crashtest::preflight;
@@ -23,6 +27,7 @@ use seekless_crashtest::sandbox::pool::{DIR, DIR2};
 use seekless_crashtest::sandbox::process::Isolation;
 use seekless_crashtest::sandbox::{self, SandboxOptions};
 use seekless_crashtest::session::{Load, Session};
+use seekless_crashtest::states::names::StateRef;
 use seekless_crashtest::states::state::SectorSize;
 use seekless_crashtest::sweep::{Options, Sweep};
 use seekless_crashtest::workload::record::{Run, RunError, Tested, record};
@@ -42,6 +47,7 @@ Examples:
   seekless crash-test --setup './make-db {dir}' --run './insert {dir}' --check './verify {dir}'
   seekless crash-test --fs xfs --run './insert {dir}' --check './verify {dir}' --html report.html
   seekless crash-test --fs seekless:ffs:all --run './insert {dir}' --check './verify {dir}'
+  seekless crash-test --model ext4,xfs --run './insert {dir}' --check './verify {dir}'
   seekless crash-test --fs raw --size 16M --run './write {device}' --check './verify {device}'
   seekless crash-test --dir2 --run './insert {dir} --log {dir2}' --check './verify {dir} {dir2}'
   seekless crash-test --run './insert {dir}' --control './insert --no-fsync {dir}' \\
@@ -58,8 +64,10 @@ writers only the file tells what each was promised (see `seekless ack --as`). Ex
 the state is good; 126, 127 and a death by a signal (129 to 192) are failures of the check itself;
 all others say that the state is bad.
 
-Needs root and FUSE; with a file system of the kernel also loop devices. Nothing is seen outside:
-mounts are in a namespace of their own.
+With --fs this needs root and FUSE, with a file system of the kernel also loop devices. Nothing is
+seen outside: mounts are in a namespace of their own. --model needs neither: it records the system
+calls of --run in a plain directory, and tries what they may leave on ext4 and XFS. Without --fs and
+--model, a disk with ext4 is used where that is possible, else models.
 
 Exit codes: 0 all states are good; 1 data is lost or broken; 3 nothing was written or acknowledged;
 6 --setup, --run or --check failed for its own reasons, or the check cannot be trusted (if --run
@@ -69,8 +77,19 @@ machine lacks something; 8 no state is bad, but --budget ended before all were t
 pub struct Args {
     /// The file system: ext4, xfs, btrfs, f2fs, raw for none, or seekless:ffs:POLICY for one of
     /// Seekless; with `all` as POLICY, one run is tried under every policy.
-    #[arg(long, value_name = "KIND", default_value = "ext4")]
-    fs: Choice,
+    /// [default: ext4; without root the system calls of --run are recorded, see --model]
+    #[arg(long, value_name = "KIND")]
+    fs: Option<Choice>,
+    /// Record the system calls of --run in a plain directory, and try what a power cut may leave on
+    /// these file systems by models of them: ext4, xfs, posix. Named file systems decide; posix
+    /// says whether --run relies on more than POSIX promises. Needs no root.
+    #[arg(long, value_name = "MODELS", value_delimiter = ',', value_parser = choice::models())]
+    #[arg(conflicts_with_all = ["fs", "size", "mkfs_options", "dir2", "pause"])]
+    model: Vec<Model>,
+    /// How --run is recorded: block (a disk, needs root), fuse (calls to seekless:ffs:all, needs
+    /// root) or ptrace (system calls) [default: what --fs or --model needs].
+    #[arg(long, value_name = "RECORDER")]
+    recorder: Option<choice::Recorder>,
     /// With seekless:ffs:all: replay the run a second time, with so much virtual time behind each
     /// change. 31s lets the file system write everything back between two calls.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
@@ -91,10 +110,13 @@ pub struct Args {
     /// Command that is recorded.
     #[arg(long, value_name = "COMMAND", required_unless_present = "calls")]
     run: Option<String>,
-    /// With seekless:ffs:all: the calls that an earlier test left in this directory, in place of
-    /// --setup, --run and --control.
+    /// With seekless:ffs:all or --model: the calls that an earlier test left in this directory, in
+    /// place of --setup, --run and --control.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "setup", "control", "size"])]
     calls: Option<PathBuf>,
+    /// With --model and --calls: try only this state, named as in a report.
+    #[arg(long, value_name = "STATE", requires = "calls", requires = "model")]
+    state: Option<StateRef>,
     /// Command that checks a state; must contain {dir}, or {device} with --fs raw.
     #[arg(long, value_name = "COMMAND")]
     check: String,
@@ -114,9 +136,14 @@ pub struct Args {
 }
 
 impl Args {
+    /// The file system of the disk.
+    fn fs(&self) -> Choice {
+        self.fs.unwrap_or_default()
+    }
+
     /// What stands for the disk in commands.
     fn place(&self) -> &'static str {
-        if self.fs.for_workload() == FileSystem::Raw { DEVICE } else { DIR }
+        if self.fs().for_workload() == FileSystem::Raw { DEVICE } else { DIR }
     }
 
     /// What is tested, in words.
@@ -139,14 +166,14 @@ impl Args {
                 "keep it with --dir DIR, then give them to `seekless replay-crashes DIR/run.tape`",
             ));
         }
-        if !self.pause.is_zero() && !matches!(self.fs, Choice::EveryPolicy(_)) {
+        if !self.pause.is_zero() && !matches!(self.fs(), Choice::EveryPolicy(_)) {
             return Err(Failure::usage(
                 "--pause passes virtual time, which this file system has not",
             )
             .hint("give --fs seekless:ffs:all"));
         }
         self.refuse_second()?;
-        let fs = Some(self.fs.for_workload()).filter(|fs| *fs != FileSystem::Raw);
+        let fs = Some(self.fs().for_workload()).filter(|fs| *fs != FileSystem::Raw);
         self.sweep.refuse_mount_options(fs)?;
         if self.mkfs_options.is_some() && fs.is_none_or(|fs| fs.policy().is_some()) {
             return Err(Failure::usage("--mkfs-options: no mkfs runs for this file system")
@@ -168,7 +195,7 @@ impl Args {
                 false => Ok(()),
             };
         }
-        match self.fs {
+        match self.fs() {
             Choice::EveryPolicy(_) => {
                 Err(Failure::usage("--dir2: calls are replayed on one disk only")
                     .hint("name one policy, as in --fs seekless:ffs:soft"))
@@ -194,30 +221,38 @@ const SIZE_BYTES: u64 = 256 << 20;
 /// If a state is bad, or there is no verdict.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.refuse_impossible()?;
-    let fs = args.fs.for_workload();
+    let means = choice::choose(args)?;
+    if let Means::Models(models) = &means {
+        return under_models(args, models, out);
+    }
+    let fs = args.fs().for_workload();
     // Those of an earlier test have the size of its disk.
     let size = args.size.map_or(SIZE_BYTES.max(fs.smallest()), |size| size.bytes());
     fs.fits(size).map_err(|error| Failure::from_message(Exit::Usage, &error.to_string()))?;
-    let ready = preflight::look(fs).map_err(|missing| lacking(&missing))?;
+    let ready = preflight::look(fs).map_err(|missing| choice::lacking(fs, &missing))?;
     isolate()?;
     let stop = Stop::on_signals()?;
     let mut dir = WorkDir::new(args.dir.as_deref())?;
-    let test = Test { args, fs, dir: dir.path().to_owned(), stop: &stop };
-    say(&format!("seekless: {} on {}: {}", args.fs, Size::from_blocks(size / BLOCK), ready.way));
-    let outcome = match args.fs {
+    let test = Test { args, fs, dir: dir.path().to_owned(), stop: &stop, is_traced: false };
+    say(&format!("seekless: {} on {}: {}", args.fs(), Size::from_blocks(size / BLOCK), ready.way));
+    let outcome = match args.fs() {
         Choice::One(_) => test.whole(size, out),
         Choice::EveryPolicy(kind) => test.every_policy(kind, size, out),
     };
     let outcome = outcome.map_err(|failure| test.or_by_signal(failure));
     test.tidy();
-    // A signal before the recording leaves nothing that anyone would look at.
-    let is_of_no_use = outcome.is_ok() || (stop.asked().is_some() && !test.has_recording());
-    if is_of_no_use && args.dir.is_none() {
-        dir.remove();
-    } else {
-        say(&format!("seekless: the recording and the logs are in {}", dir.path().display()));
-    }
-    outcome
+    test.leave(&mut dir, outcome)
+}
+
+/// The same with system calls in place of a disk.
+fn under_models(args: &Args, models: &[Model], out: &mut dyn Write) -> Outcome {
+    let stop = Stop::on_signals()?;
+    let mut dir = WorkDir::new(args.dir.as_deref())?;
+    let fs = args.fs().for_workload();
+    let test = Test { args, fs, dir: dir.path().to_owned(), stop: &stop, is_traced: true };
+    let outcome = test.under_models(models, out).map_err(|failure| test.or_by_signal(failure));
+    test.tidy_copies();
+    test.leave(&mut dir, outcome)
 }
 
 /// Gives this process mounts of its own. To be called before it has threads.
@@ -229,10 +264,6 @@ pub fn isolate() -> Outcome {
         Failure::new(Exit::Lacking, format!("no mount namespace of its own: {error}"))
             .hint("run it as root; in a container with --privileged")
     })
-}
-
-fn lacking(missing: &[preflight::Missing]) -> Failure {
-    Failure::new(Exit::Lacking, preflight::message(missing))
 }
 
 /// What is swept.
@@ -254,6 +285,8 @@ struct Test<'t> {
     fs: FileSystem,
     dir: PathBuf,
     stop: &'t Arc<Stop>,
+    /// System calls are recorded, there is no disk.
+    is_traced: bool,
 }
 
 impl Test<'_> {
@@ -335,7 +368,7 @@ impl Test<'_> {
                 .and_then(|file| file.set_len(size))
                 .map_err(|error| Failure::failed(format!("{}: {error}", image.display())))?;
             self.args
-                .fs
+                .fs()
                 .to_make()
                 .make_with(image, &more)
                 .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
@@ -431,9 +464,9 @@ impl Test<'_> {
             )));
         }
         let Recorded { requests, marks, .. } = tested.recorded;
-        let noun = match self.args.fs {
-            Choice::One(_) => "requests",
-            Choice::EveryPolicy(_) => "calls",
+        let noun = match self.args.fs() {
+            Choice::One(_) if !self.is_traced => "requests",
+            Choice::One(_) | Choice::EveryPolicy(_) => "calls",
         };
         say(&format!("seekless: {requests} {noun} and {marks} acknowledgements recorded"));
         Ok(died)
@@ -520,13 +553,33 @@ impl Test<'_> {
         let _ = std::fs::remove_file(self.path("disk.img"));
     }
 
+    /// Removes the copies of states, and the mount points.
+    fn tidy_copies(&self) {
+        let _ = seekless_crashtest::directory::steps::empty(&self.path("copies"));
+        let _ = std::fs::remove_dir(self.path("copies"));
+        self.tidy();
+    }
+
+    /// Leaves the directory of the test if someone may want to look at it.
+    fn leave(&self, dir: &mut WorkDir, outcome: Outcome) -> Outcome {
+        // A signal before the recording leaves nothing that anyone would look at.
+        let is_of_no_use =
+            outcome.is_ok() || (self.stop.asked().is_some() && !self.has_recording());
+        if is_of_no_use && self.args.dir.is_none() {
+            dir.remove();
+        } else {
+            say(&format!("seekless: the recording and the logs are in {}", dir.path().display()));
+        }
+        outcome
+    }
+
     fn note(&self, what: &str, ran: &Ran, began: Instant) {
         let took = began.elapsed().as_secs_f64();
         say(&format!("seekless: {what} took {took:.1} s: {ran}"));
     }
 
     fn has_recording(&self) -> bool {
-        self.path("run.tape").exists()
+        ["run.tape", "run.calls"].into_iter().any(|name| self.path(name).exists())
     }
 
     /// The failure, unless it is a consequence of the signal that ended the test: programs such as

@@ -116,6 +116,16 @@ impl Conduct<'_> {
         state: &State,
         out: &mut dyn Write,
     ) -> Result<Report, Failure> {
+        let report = self.examine_one(epoch, state)?.report;
+        output::print(&report, self.args, out)?;
+        Ok(report)
+    }
+
+    /// The same without printing.
+    ///
+    /// # Errors
+    /// If the check cannot run.
+    pub fn examine_one(&self, epoch: &Epoch, state: &State) -> Result<Examined, Failure> {
         let began = Instant::now();
         let row = self.sweep().only(epoch, state).map_err(cannot)?;
         let is_complete = row.tried.is_some();
@@ -123,8 +133,7 @@ impl Conduct<'_> {
         let took = began.elapsed();
         let swept = Swept { rows, boundaries: 1, space: 1, share: 1, is_complete, took };
         let report = self.tell_of(&swept, &[], false)?;
-        output::print(&report, self.args, out)?;
-        Ok(report)
+        Ok(Examined { report, distrust: None })
     }
 
     /// A check that cannot be trusted: no state is tried.

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::sweeping::args::SweepArgs;
 use crate::term::Style;
+use seekless_crashtest::report::models::{self, ModelReport};
 use seekless_crashtest::report::policies::{self, PolicyReport};
 use seekless_crashtest::report::{Report, html, json, junit, text};
 use std::io::Write;
@@ -48,6 +49,28 @@ pub fn print_policies(reports: &[PolicyReport], args: &SweepArgs, out: &mut dyn 
         }
         if let Some(path) = &args.html {
             save(&named(path, policy), &html::write(report))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for models of file systems.
+///
+/// # Errors
+/// As for [`print_policies`].
+pub fn print_models(reports: &[ModelReport], args: &SweepArgs, out: &mut dyn Write) -> Outcome {
+    let text = match args.json {
+        true => models::write_json(reports).map_err(std::io::Error::from)?,
+        false => models::write(reports, Style::of_stdout().is_coloured()),
+    };
+    write!(out, "{text}")?;
+    out.flush()?;
+    for ModelReport { model, report } in reports {
+        if let Some(path) = &args.junit {
+            save(&named(path, model), &junit::write(report)?)?;
+        }
+        if let Some(path) = &args.html {
+            save(&named(path, model), &html::write(report))?;
         }
     }
     Ok(())

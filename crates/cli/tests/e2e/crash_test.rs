@@ -10,6 +10,7 @@ mod doubts;
 mod kept;
 mod leaks;
 mod machines;
+mod models;
 mod policies;
 mod reports;
 mod shards;

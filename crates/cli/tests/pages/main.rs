@@ -7,9 +7,9 @@
 //! * A line `...` of output stands for any number of lines, `[..]` for any text within a line.
 //! * `\` at the end of a line and `> ` at the beginning of the next one continue a command.
 //! * A command that fails must be followed by one that shows its exit code: `$ echo $?`.
-//! * `<!-- needs: fio root fuse loop crash-test recordings -->` before a block names what must be
-//!   there: programs, root rights, FUSE, loop devices, all that `crash-test` needs, the recordings
-//!   of drives. Without it the section is skipped, visibly.
+//! * `<!-- needs: fio root fuse loop crash-test ptrace recordings -->` before a block names what
+//!   must be there: programs, root rights, FUSE, loop devices, all that `crash-test` needs, the
+//!   right to trace children, the recordings of drives. Without it the section is skipped, visibly.
 //! * `<!-- not run: reason -->` keeps a block from running. Its options are still looked up in
 //!   `--help`.
 //!
@@ -54,6 +54,7 @@ pages! {
     reproduce_files: "docs/manual/reproduce-files.md",
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",
+    crash_test_models: "docs/manual/crash-test-models.md",
     crash_test_policies: "docs/manual/crash-test-policies.md",
     crash_test_stand_ins: "docs/manual/crash-test-stand-ins.md",
     what_survives_a_crash: "docs/manual/what-survives-a-crash.md",

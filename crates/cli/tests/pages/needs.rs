@@ -1,5 +1,6 @@
 //! What a block may need beside the program itself, and whether this machine has it.
 
+use seekless_crashtest::calls::trace;
 use seekless_crashtest::file_system::FileSystem;
 use seekless_crashtest::preflight;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ pub fn missing(needs: &[String]) -> Option<String> {
         "fuse" => (!fuse()).then(|| "no FUSE".to_owned()),
         "loop" => (!loop_devices()).then(|| "no loop devices".to_owned()),
         "crash-test" => crash_test(),
+        "ptrace" => trace::preflight().err().map(|error| error.to_string()),
         "recordings" => recordings().is_none().then(|| {
             "no recordings of drives; SEEKLESS_RECORDINGS can name their place".to_owned()
         }),

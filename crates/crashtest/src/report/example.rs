@@ -38,12 +38,13 @@ fn disk(write: &WriteLine) -> &'static str {
 
 /// The request behind a write: number, kind, length, offset, answer and what a torn write kept.
 pub fn request(write: &WriteLine) -> String {
+    let answered = if write.answered { "answered" } else { "not answered" };
     let what = match write.kind {
+        WriteKind::Call => return format!("part {}, {answered}", write.number),
         WriteKind::Write => "write",
         WriteKind::Zeros => "zeros",
         WriteKind::Trim => "trim",
     };
-    let answered = if write.answered { "answered" } else { "not answered" };
     let fua = if write.fua { ", FUA" } else { "" };
     let mut out = format!(
         "request {}: {what} of {} at {}{}, {answered}{fua}",

@@ -24,16 +24,18 @@ pub struct PolicyReport {
 /// The verdict on all policies together: red if one is red, green if all are green.
 /// States that were not tried under one policy make it green so far.
 pub fn verdict(reports: &[PolicyReport]) -> Verdict {
-    let is = |wanted| reports.iter().filter(|one| one.report.verdict() == wanted).count();
+    of_all(&reports.iter().map(|one| one.report.verdict()).collect::<Vec<_>>())
+}
+
+/// The verdict on several reports together.
+pub(super) fn of_all(verdicts: &[Verdict]) -> Verdict {
+    let is = |wanted| verdicts.iter().filter(|one| **one == wanted).count();
+    let (green, so_far) = (is(Verdict::Green), is(Verdict::GreenSoFar));
     match () {
         () if is(Verdict::Red) > 0 => Verdict::Red,
-        () if is(Verdict::Green) == reports.len() && !reports.is_empty() => Verdict::Green,
-        () if is(Verdict::Green) + is(Verdict::GreenSoFar) == reports.len()
-            && !reports.is_empty() =>
-        {
-            Verdict::GreenSoFar
-        }
-        () => Verdict::NoVerdict,
+        () if verdicts.is_empty() || green + so_far < verdicts.len() => Verdict::NoVerdict,
+        () if so_far > 0 => Verdict::GreenSoFar,
+        () => Verdict::Green,
     }
 }
 
@@ -61,23 +63,8 @@ pub fn headline(reports: &[PolicyReport]) -> String {
 /// The table and the reports as text, with or without terminal colours.
 pub fn write(reports: &[PolicyReport], colour: bool) -> String {
     let mut out = format!("{}\n\n", headline(reports));
-    let width = reports.iter().map(|one| one.policy.len()).max().unwrap_or(0).max("policy".len());
-    let mut row = |cells: [&str; 6]| {
-        let [policy, states, lost, broken, good, verdict] = cells;
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            out,
-            "  {policy:<width$}  {states:>6}  {lost:>6}  {broken:>6}  {good:>6}  {verdict}"
-        );
-    };
-    row(["policy", "states", "LOST", "BROKEN", "ok", "verdict"]);
-    for PolicyReport { policy, report } in reports {
-        let coverage = &report.coverage;
-        let counts = [coverage.judged(), coverage.lost, coverage.broken, coverage.good]
-            .map(|n| n.to_string());
-        let [states, lost, broken, good] = &counts;
-        row([policy, states, lost, broken, good, report.verdict().word()]);
-    }
+    let rows = reports.iter().map(|one| (one.policy.as_str(), &one.report));
+    out += &counts("policy", &rows.collect::<Vec<_>>());
     for PolicyReport { policy, report } in reports {
         let _ = write!(out, "\npolicy {policy}\n{}", text::body(report, colour));
     }
@@ -89,6 +76,29 @@ pub fn write(reports: &[PolicyReport], colour: bool) -> String {
         }
     }
     let _ = writeln!(out, "\n{}", enough::of_policies(reports).line());
+    out
+}
+
+/// The table that compares reports: a row for each, with its name.
+pub(super) fn counts(head: &str, reports: &[(&str, &Report)]) -> String {
+    let mut out = String::new();
+    let width = reports.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(head.len());
+    let mut row = |cells: [&str; 6]| {
+        let [name, states, lost, broken, good, verdict] = cells;
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "  {name:<width$}  {states:>6}  {lost:>6}  {broken:>6}  {good:>6}  {verdict}"
+        );
+    };
+    row([head, "states", "LOST", "BROKEN", "ok", "verdict"]);
+    for (name, report) in reports {
+        let coverage = &report.coverage;
+        let counts = [coverage.judged(), coverage.lost, coverage.broken, coverage.good]
+            .map(|n| n.to_string());
+        let [states, lost, broken, good] = &counts;
+        row([name, states, lost, broken, good, report.verdict().word()]);
+    }
     out
 }
 

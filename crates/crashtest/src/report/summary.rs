@@ -229,6 +229,9 @@ impl Report {
     /// The facts about tape, probes and coverage, each with its name.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let tape = &self.tape;
+        if tape.has_calls {
+            return self.facts_of_calls();
+        }
         let disk = match &self.file_system {
             Some(name) => format!("{} with {}", bytes(tape.size_bytes), one_line(name, 40)),
             None => format!("{}, raw", bytes(tape.size_bytes)),
@@ -241,7 +244,28 @@ impl Report {
             many(tape.flushes, "flush"),
             many(tape.marks, "acknowledgement"),
         );
-        let mut out = vec![("disk", disk), ("tape", recording)];
+        self.facts_after(vec![("disk", disk), ("tape", recording)])
+    }
+
+    /// The same of a recording of calls.
+    fn facts_of_calls(&self) -> Vec<(&'static str, String)> {
+        let tape = &self.tape;
+        let recording = format!(
+            "{}: {}, {}, {}",
+            many(tape.events, "event"),
+            many(tape.writes, "part"),
+            many(tape.flushes, "sync"),
+            many(tape.marks, "acknowledgement"),
+        );
+        let name = self.file_system.as_deref().unwrap_or_default();
+        self.facts_after(vec![
+            ("judged", format!("by a {}", one_line(name, 40))),
+            ("calls", recording),
+        ])
+    }
+
+    /// These facts, and those about probes and coverage.
+    fn facts_after(&self, mut out: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
         if !self.probes.is_empty() {
             let shown: Vec<String> = self.probes.iter().map(probe).collect();
             out.push(("probes", shown.join(", ")));
@@ -259,14 +283,17 @@ impl Report {
             let word = if coverage.complete { "within" } else { "cut short by" };
             format!("; {word} the budget of {}", seconds(budget))
         });
+        let (boundary, tears) = match self.tape.has_calls {
+            true => ("sync", String::new()),
+            false => ("flush boundary", format!("; writes tear at {} bytes", self.sector_bytes)),
+        };
         format!(
-            "{} of {} at {} ({}), {} identical; writes tear at {} bytes{budget}",
+            "{} of {} at {} ({}), {} identical{tears}{budget}",
             coverage.covered(),
             many(coverage.space, "state"),
-            many(coverage.boundaries, "flush boundary"),
+            many(coverage.boundaries, boundary),
             percent(coverage.covered(), coverage.space),
             coverage.identical,
-            self.sector_bytes,
         )
     }
 

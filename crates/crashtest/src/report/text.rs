@@ -14,6 +14,8 @@ const MOST_WRITES: usize = 12;
 /// Lines of a check's output, and characters of each.
 const MOST_LINES: usize = 12;
 const MOST_CHARS: usize = 200;
+/// Characters of the reason for a state.
+const MOST_WHY: usize = 500;
 /// Calls that would have prevented a state.
 const MOST_REMEDIES: usize = 3;
 /// Characters of a title or a warning.
@@ -148,6 +150,9 @@ fn example(out: &mut String, example: &Example, style: Style) {
         line(out, &format!("      and {}", rest(&writes[MOST_WRITES..])));
     }
     missing(out, example, style);
+    if let Some(why) = &example.why {
+        line(out, &format!("    {}", one_line(why, MOST_WHY)));
+    }
     said(out, &example.output, style);
     line(out, &format!("  again:   {}", command(&example.again, MOST_COMMAND)));
 }

@@ -167,6 +167,8 @@ fn overlay(dir: &Path, upper: &Path, work: &Path) -> io::Result<()> {
     let shown = |path: &Path| path.display().to_string();
     let options =
         format!("lowerdir={},upperdir={},workdir={}", shown(dir), shown(upper), shown(work));
+    // Without root the kernel grants attributes of users only.
+    let options = if super::rootless::is_of_user() { options + ",userxattr" } else { options };
     let options = std::ffi::CString::new(options)?;
     mount_new("overlay", dir, Some(options.as_c_str()))?;
     if let Some((path, tree)) = own {

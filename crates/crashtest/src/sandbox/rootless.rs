@@ -4,8 +4,9 @@
 use std::ffi::CString;
 use std::io;
 
-/// The rights of a worker, by number: `CAP_NET_ADMIN` for its loopback, `CAP_SYS_ADMIN` for mounts.
-const RIGHTS: [u32; 2] = [12, SYS_ADMIN];
+/// The rights of a worker, by number: `CAP_DAC_OVERRIDE` over its own files, as overlays make
+/// directories of mode 0; `CAP_NET_ADMIN` for its loopback; `CAP_SYS_ADMIN` for mounts.
+const RIGHTS: [u32; 3] = [1, 12, SYS_ADMIN];
 /// The number of `CAP_SYS_ADMIN` among the capabilities.
 const SYS_ADMIN: u32 = 21;
 /// `_LINUX_CAPABILITY_VERSION_3`: two structures of 32 capabilities each.
@@ -17,6 +18,12 @@ pub(super) fn has_rights() -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     set.is_some_and(|set| set >> SYS_ADMIN & 1 == 1)
+}
+
+/// True in a user namespace that has one user only, as [`Maps`] makes it.
+pub(super) fn is_of_user() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().nth(2) == Some("1")
 }
 
 /// What a process writes about itself after it has made a user namespace: paths and text.

@@ -47,10 +47,15 @@ pub fn story(history: &History, epoch: &Epoch, state: &State) -> String {
         let rest = kept.max(lost);
         let _ = writeln!(out, "  {word}  the other {rest}");
     }
-    if let Some(why) = history.calls().and_then(|calls| calls::why(calls, epoch, state)) {
+    if let Some(why) = why(history, epoch, state) {
         let _ = writeln!(out, "{why}");
     }
     out
+}
+
+/// Why a state of calls is there: what the model does not order, and the call that is missing.
+pub fn why(history: &History, epoch: &Epoch, state: &State) -> Option<String> {
+    history.calls().and_then(|calls| calls::why(calls, epoch, state))
 }
 
 /// Between which events the power goes.

@@ -13,6 +13,7 @@ use crate::session::Session;
 use crate::states::history::{self, Epoch, History};
 use crate::states::names;
 use crate::states::state::{self, State, ranges};
+use crate::states::story::why;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -50,6 +51,11 @@ impl Sweep<'_> {
     /// Where the writes of these groups went, in terms of the file system `kind` on each disk, of
     /// which `images` has a file.
     pub fn places(&self, groups: &[Found], kind: Option<&str>, images: &[&Path]) -> Told {
+        if let Some(calls) = self.session.history().calls() {
+            let of_groups = groups.iter().flat_map(|found| &found.epoch.unsettled);
+            let micros = &calls.recorded().micros;
+            return of_groups.map(|one| (one.write, micros[one.write].to_string())).collect();
+        }
         let of_disk = |(disk, image): (usize, &&Path)| self.places_on(groups, kind, disk, image);
         images.iter().enumerate().flat_map(of_disk).collect()
     }
@@ -99,6 +105,7 @@ impl Sweep<'_> {
             last_acked: acked.last.map(str::to_owned),
             output: found.tried.output.clone(),
             missing: None,
+            why: why(history, epoch, state),
             writes: epoch.unsettled.iter().zip(&state.fates).map(line).collect(),
             durable: epoch.durable,
             timeline: self.timeline(epoch, state, places),
@@ -133,7 +140,8 @@ impl Sweep<'_> {
         let marks =
             marks.map(|mark| (mark.at, MomentKind::Mark, format!("acknowledged {}", mark.value)));
         let flushes = history.flushed().filter(|at| (since..epoch.cut).contains(at));
-        let flushes = flushes.map(|at| (at, MomentKind::Flush, "flush answered".to_owned()));
+        let flush = if history.calls().is_some() { "sync answered" } else { "flush answered" };
+        let flushes = flushes.map(|at| (at, MomentKind::Flush, flush.to_owned()));
         let mut others: Vec<_> = marks.chain(flushes).collect();
         others.sort_by_key(|other| other.0);
         let from = others.len().saturating_sub(MOST_MOMENTS);
@@ -170,6 +178,7 @@ fn word(kind: WriteKind) -> &'static str {
         WriteKind::Write => "write",
         WriteKind::Zeros => "zeros",
         WriteKind::Trim => "trim",
+        WriteKind::Call => "call",
     }
 }
 
@@ -190,6 +199,7 @@ fn facts(session: &Session) -> TapeFacts {
         marks: history.marks().len() as u64,
         size_bytes: history.size(),
         bytes_written: history.writes().iter().map(|write| write.length).sum(),
+        has_calls: history.calls().is_some(),
     }
 }
 
@@ -242,6 +252,7 @@ fn line(
         offset,
         length: write.length,
         kind: match write.kind {
+            _ if history.calls().is_some() => WriteKind::Call,
             history::Kind::Data => WriteKind::Write,
             history::Kind::Zeros => WriteKind::Zeros,
             history::Kind::Trim => WriteKind::Trim,

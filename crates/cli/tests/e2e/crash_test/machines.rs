@@ -23,7 +23,7 @@ fn a_user_without_rights_is_told_all_that_is_missing_at_once() {
     let program = public_program(&bench);
     let mut test = command("setpriv");
     test.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program);
-    test.arg("crash-test").current_dir("/").env("TMPDIR", bench.path("tmp"));
+    test.args(["crash-test", "--fs", "ext4"]).current_dir("/").env("TMPDIR", bench.path("tmp"));
     let ended = ends_with(small(&mut test), 7);
     assert!(ended.err.contains("crash-test cannot run here:"), "{}", ended.err);
     assert!(ended.err.contains("may not mount (no CAP_SYS_ADMIN); "), "{}", ended.err);
@@ -63,7 +63,7 @@ fn without_fuse_the_device_is_named() {
     let lacks = "mount -t tmpfs none /dev && exec \"$@\"";
     let mut test = command("unshare");
     test.args(["--mount", "sh", "-c", lacks, "sh", env!("CARGO_BIN_EXE_seekless"), "crash-test"]);
-    test.env("TMPDIR", bench.path("tmp"));
+    test.args(["--fs", "ext4"]).env("TMPDIR", bench.path("tmp"));
     let ended = ends_with(small(&mut test), 7);
     for device in ["/dev/fuse is not there", "/dev/loop-control is not there"] {
         assert!(ended.err.contains(device), "{}", ended.err);

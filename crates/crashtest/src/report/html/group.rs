@@ -32,6 +32,7 @@ pub(super) fn section(index: usize, group: &Group) -> Markup {
             (timeline(&example.timeline))
             (writes(example))
             (missing(example))
+            (why(example))
             (said(&example.output))
             h4 { "Again" }
             pre.command { (command(&example.again, COMMAND_CHARS)) }
@@ -104,6 +105,11 @@ fn missing(example: &Example) -> Markup {
             }
         }
     }
+}
+
+/// Why a model allows the state.
+fn why(example: &Example) -> Markup {
+    html! { @if let Some(why) = &example.why { p { (one_line(why, MOST_CHARS)) } } }
 }
 
 fn row(write: &WriteLine) -> Markup {

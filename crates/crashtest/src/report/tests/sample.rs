@@ -14,6 +14,7 @@ pub fn sample() -> Report {
             marks: 20,
             size_bytes: 256 << 20,
             bytes_written: 1_400_000,
+            has_calls: false,
         },
         sector_bytes: 4096,
         probes: vec![
@@ -88,6 +89,7 @@ pub fn example(id: &str, output: &str) -> Example {
                 "`fsync` of directory `d` after `rename` or `link` of `d/new` to `d/cur`".into(),
             ],
         }),
+        why: None,
         output: output.into(),
         again: format!("seekless replay-crashes run.tape --state {id} --check 'python3 check.py'"),
         writes: writes(),
