@@ -12,6 +12,7 @@
 
 mod apart;
 pub mod mounts;
+mod no_syncs;
 pub mod point;
 pub mod pool;
 pub mod process;

@@ -90,6 +90,10 @@ pub struct Args {
     /// root) or ptrace (system calls) [default: what --fs or --model needs].
     #[arg(long, value_name = "RECORDER")]
     recorder: Option<choice::Recorder>,
+    /// With --model: skip answers the syncs of --run without carrying them out. They are recorded
+    /// all the same, so no state differs, and a slow disk does not slow --run.
+    #[arg(long, value_name = "real|skip", default_value = "real")]
+    syncs: choice::Syncs,
     /// With seekless:ffs:all: replay the run a second time, with so much virtual time behind each
     /// change. 31s lets the file system write everything back between two calls.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]

@@ -239,6 +239,10 @@ impl Worker {
         command.arg("-c").arg(&job.line).stdin(Stdio::null()).process_group(0);
         command.stdout(output.try_clone()?).stderr(output);
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));
+        if job.mount.as_ref().is_some_and(|(_, how)| how.is_bound()) {
+            // SAFETY: system calls only between the fork and the new program.
+            unsafe { command.pre_exec(super::no_syncs::install) };
+        }
         if !rustix::process::geteuid().is_root() {
             // SAFETY: one system call between the fork and the new program.
             unsafe { command.pre_exec(super::rootless::give_up) };

@@ -25,6 +25,15 @@ pub enum Recorder {
     Ptrace,
 }
 
+/// What becomes of the syncs of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Syncs {
+    /// They are carried out.
+    Real,
+    /// They are recorded, and answered at once.
+    Skip,
+}
+
 /// What a crash test uses.
 #[derive(Clone, Debug)]
 pub enum Means {
@@ -45,6 +54,17 @@ pub fn models() -> impl TypedValueParser<Value = Model> {
 /// # Errors
 /// If options contradict each other, or the machine has nothing for what was asked.
 pub fn choose(args: &Args) -> Result<Means, Failure> {
+    let means = by_arguments(args)?;
+    match (&means, args.syncs) {
+        (Means::Disk, Syncs::Skip) => {
+            Err(Failure::usage("--syncs skip: a disk shows what was written back, so syncs count")
+                .hint("give --model"))
+        }
+        _ => Ok(means),
+    }
+}
+
+fn by_arguments(args: &Args) -> Result<Means, Failure> {
     use Recorder::{Block, Fuse, Ptrace};
     match (args.recorder, args.fs) {
         _ if !args.model.is_empty() => {

@@ -1,6 +1,7 @@
 //! System calls in place of blocks: one run of the workload in a plain directory, its calls
 //! recorded, and their crash states under models of file systems. No root is needed.
 
+use super::choice::Syncs;
 use super::{Subject, Test, by_signal};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::sweeping::conduct::{self, Conduct, Examined};
@@ -92,7 +93,7 @@ impl Test<'_> {
         let run = TracedRun {
             place: &place,
             command,
-            skips_syncs: false,
+            skips_syncs: self.args.syncs == Syncs::Skip,
             timeout: self.args.workload_timeout,
             stop: self.stop,
             log: &log,

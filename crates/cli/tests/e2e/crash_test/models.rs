@@ -50,7 +50,7 @@ impl Home {
                 test.arg(&self.program);
                 test
             }
-            false => command(&self.program.display().to_string()),
+            false => command(&self.program),
         };
         test.arg("crash-test").current_dir(self.path("tmp")).env("TMPDIR", self.path("tmp"));
         test.args(arguments);
@@ -118,6 +118,22 @@ fn a_synced_log_is_green_and_another_is_red() {
     assert!(again.out.contains("1 of 1 state loses acknowledged data"), "{}", again.out);
 }
 
+/// Syncs that are not carried out are on record all the same.
+#[test]
+fn skipped_syncs_change_no_verdict() {
+    if !can_trace() {
+        return;
+    }
+    let home = Home::new();
+    let states = |syncs: &str| {
+        let args = ["--model", "ext4", "--syncs", syncs, "--run", DURABLE, "--check", ROWS];
+        let ended = home.ends(&args, 0);
+        let row = ended.out.lines().find(|line| line.starts_with("  ext4 ")).expect("a row");
+        row.to_owned()
+    };
+    assert_eq!(states("real"), states("skip"));
+}
+
 #[test]
 fn json_names_the_models_and_which_decide() {
     if !can_trace() {
@@ -161,6 +177,7 @@ fn options_that_contradict_each_other_are_refused() {
         (vec!["--fs", "ext4", "--recorder", "fuse"], "give --recorder block"),
         (vec!["--recorder", "fuse"], "seekless:ffs:all"),
         (vec!["--model", "zfs"], "ext4"),
+        (vec!["--fs", "ext4", "--syncs", "skip"], "give --model"),
         (vec!["--model", "ext4", "--fs", "ext4"], "cannot be used with"),
     ] {
         let arguments = [&arguments[..], &["--run", DURABLE, "--check", ROWS]].concat();
