@@ -11,6 +11,7 @@ mod kept;
 mod leaks;
 mod machines;
 mod models;
+mod packages;
 mod policies;
 mod reports;
 mod shards;

@@ -1,0 +1,3 @@
+module crashtest
+
+go 1.21
