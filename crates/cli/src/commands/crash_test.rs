@@ -15,6 +15,7 @@ use choice::Means;
 use seekless_calls::model::Model;
 use seekless_crashtest::file_system::{BLOCK, Choice, FileSystem};
 use seekless_crashtest::own;
+use seekless_crashtest::own::check::Shown;
 use seekless_crashtest::preflight;
 use seekless_crashtest::record::Recorded;
 use seekless_crashtest::replay::check::{Checker, DEVICE, quoted};
@@ -227,7 +228,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.refuse_impossible()?;
     let means = choice::choose(args)?;
     if let Means::Models(models) = &means {
-        return under_models(args, models, out);
+        return traced(args, out, |test, out| test.under_models(models, out));
+    }
+    if let Means::Policies(kind) = means {
+        let size = args.size.map_or(SIZE_BYTES, |size| size.bytes());
+        return traced(args, out, |test, out| test.every_policy(kind, size, out));
     }
     let fs = args.fs().for_workload();
     // Those of an earlier test have the size of its disk.
@@ -249,12 +254,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 /// The same with system calls in place of a disk.
-fn under_models(args: &Args, models: &[Model], out: &mut dyn Write) -> Outcome {
+fn traced(
+    args: &Args,
+    out: &mut dyn Write,
+    work: impl FnOnce(&Test<'_>, &mut dyn Write) -> Outcome,
+) -> Outcome {
     let stop = Stop::on_signals()?;
     let mut dir = WorkDir::new(args.dir.as_deref())?;
     let fs = args.fs().for_workload();
     let test = Test { args, fs, dir: dir.path().to_owned(), stop: &stop, is_traced: true };
-    let outcome = test.under_models(models, out).map_err(|failure| test.or_by_signal(failure));
+    let outcome = work(&test, out).map_err(|failure| test.or_by_signal(failure));
     test.tidy_copies();
     test.leave(&mut dir, outcome)
 }
@@ -330,7 +339,8 @@ impl Test<'_> {
 
     /// Sweeps a recording.
     fn examine(&self, subject: &Subject<'_>) -> Result<Examined, Failure> {
-        let place = Place::new(Way::Fuse, &self.dir)
+        let way = if self.is_traced { Way::Copy } else { Way::Fuse };
+        let place = Place::new(way, &self.dir)
             .map_err(|error| Failure::failed(format!("cannot present states as files: {error}")))?;
         let session = subject.session;
         let options = self.args.sweep.options(session, session.begin(), self.sector())?;
@@ -376,6 +386,10 @@ impl Test<'_> {
                 .to_make()
                 .make_with(image, &more)
                 .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
+        }
+        if self.is_traced {
+            // It runs in the directory that is recorded.
+            return Ok(());
         }
         let how = SetUp {
             fs: self.fs,
@@ -516,7 +530,8 @@ impl Test<'_> {
             dir: self.dir.clone(),
             copies: None,
         };
-        own::check::checker(self.fs, options, count).map_err(|error| {
+        let shown = if self.is_traced { Shown::Copied } else { Shown::Mounted };
+        own::check::checker(self.fs, options, count, shown).map_err(|error| {
             Failure::from_message(Exit::Lacking, &format!("cannot isolate checks: {error}"))
         })
     }

@@ -7,6 +7,7 @@ use crate::sweeping::trees::{self, Runs};
 use clap::ArgGroup;
 use seekless_crashtest::file_system::FileSystem;
 use seekless_crashtest::own;
+use seekless_crashtest::own::check::Shown;
 use seekless_crashtest::replay::check::{Check, Checker, DEVICE, quoted};
 use seekless_crashtest::replay::image::Image;
 use seekless_crashtest::replay::mount::{Place, Way};
@@ -228,7 +229,7 @@ impl Replay<'_> {
         let mount = self.args.sweep.mounting(fs.for_checks());
         let options =
             SandboxOptions { program, command, mount, isolation, timeout, stop, dir, copies: None };
-        own::check::checker(fs, options, count)
+        own::check::checker(fs, options, count, Shown::Mounted)
             .map_err(|error| Failure::failed(format!("cannot isolate checks: {error}")))
     }
 

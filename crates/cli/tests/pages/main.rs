@@ -55,6 +55,7 @@ pages! {
     prove: "docs/manual/prove.md",
     crash_test: "docs/manual/crash-test.md",
     crash_test_models: "docs/manual/crash-test-models.md",
+    test_suite: "docs/manual/test-suite.md",
     crash_test_policies: "docs/manual/crash-test-policies.md",
     crash_test_stand_ins: "docs/manual/crash-test-stand-ins.md",
     what_survives_a_crash: "docs/manual/what-survives-a-crash.md",

@@ -1,15 +1,18 @@
 //! Checks of states of our own file systems: each is recovered in this process, and mounted for the
-//! command in the namespaces of a worker.
+//! command in the namespaces of a worker, or copied to a plain directory.
 //!
 //! A state that cannot be recovered is bad, as one that the kernel does not mount. States with
 //! equal trees and acknowledgements are checked once: a check is to depend on nothing else.
 
+use super::directory::{self, Unshown};
 use super::policy::OwnPolicy;
 use super::recover::{Recovered, recover};
 use super::tree::fingerprint;
+use crate::directory::DirectoryChecker;
 use crate::file_system::FileSystem;
 use crate::replay::check::{ACKED_FILE, Ask, Checked, Checker, Verdict};
 use crate::replay::image::Image;
+use crate::replay::stop::Stop;
 use crate::sandbox::worker::STATE;
 use crate::sandbox::{SandboxOptions, Workers};
 use seekless_engine::io::IoError;
@@ -35,10 +38,26 @@ struct Known {
     is_settled: bool,
 }
 
+/// How a check finds a recovered state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Mounted, through FUSE.
+    Mounted,
+    /// As a copy in a plain directory.
+    Copied,
+}
+
+#[derive(Debug)]
+enum Shows {
+    Mounts(Workers),
+    Copies(DirectoryChecker),
+}
+
 /// Checks states under one policy.
 #[derive(Debug)]
 pub struct OwnChecker {
-    workers: Workers,
+    shows: Shows,
+    stop: Arc<Stop>,
     policy: OwnPolicy,
     /// What the check said of trees.
     known: Mutex<BTreeMap<Key, Known>>,
@@ -49,11 +68,24 @@ impl OwnChecker {
     /// `options` has.
     ///
     /// # Errors
-    /// As for [`Workers::new`].
-    pub fn new(options: SandboxOptions, count: usize, policy: OwnPolicy) -> io::Result<OwnChecker> {
-        let options = SandboxOptions { mount: Some(super::mounting()), ..options };
-        let workers = Workers::new(options, count)?;
-        Ok(OwnChecker { workers, policy, known: Mutex::default() })
+    /// As for [`Workers::new`] and [`DirectoryChecker::new`].
+    pub fn new(
+        options: SandboxOptions,
+        count: usize,
+        policy: OwnPolicy,
+        shown: Shown,
+    ) -> io::Result<OwnChecker> {
+        let stop = Arc::clone(&options.stop);
+        let shows = match shown {
+            Shown::Mounted => {
+                let options = SandboxOptions { mount: Some(super::mounting()), ..options };
+                Shows::Mounts(Workers::new(options, count)?)
+            }
+            Shown::Copied => {
+                Shows::Copies(DirectoryChecker::new(options, count, &directory::empty())?)
+            }
+        };
+        Ok(OwnChecker { shows, stop, policy, known: Mutex::default() })
     }
 
     fn check_state(
@@ -62,7 +94,7 @@ impl OwnChecker {
         variables: &[(&str, String)],
         ask: Ask,
     ) -> io::Result<Checked> {
-        if self.workers.stop().asked().is_some() {
+        if self.stop.asked().is_some() {
             return Ok(Checked::stopped());
         }
         let mut recovered = Vec::new();
@@ -83,20 +115,37 @@ impl OwnChecker {
         if let Some(known) = known.filter(|known| ask == Ask::Known || known.is_settled) {
             return Ok(known.checked);
         }
-        let (mut all, mut mounts) = (Vec::new(), Vec::new());
-        for Recovered { fs, volume, .. } in recovered {
-            let served = Detached::new(Box::new(fs), volume, "seekless");
-            let mut served = served.map_err(io::Error::other)?;
-            let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
-            mounts.push(File::from(mount));
-            all.push(served);
-        }
-        let checked = self.workers.check_mounts(mounts, variables);
-        all.into_iter().for_each(Detached::abandon);
+        let checked = match &self.shows {
+            Shows::Mounts(workers) => mounted(workers, recovered, variables),
+            Shows::Copies(directories) => {
+                drop(recovered);
+                self.copied(directories, disks, variables)
+            }
+        };
         if let (Some(key), Ok(checked)) = (key, &checked) {
             self.learn(key, checked, ask);
         }
         checked
+    }
+
+    fn copied(
+        &self,
+        directories: &DirectoryChecker,
+        disks: &[Arc<Image>],
+        variables: &[(&str, String)],
+    ) -> io::Result<Checked> {
+        let [disk] = disks else {
+            let text = "states of two disks are not copied to directories";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        };
+        match directory::tree(disk, self.policy) {
+            Ok(tree) => directories.check_tree(&tree, variables),
+            Err(Unshown::FileSystem(error)) => Ok(not_recovered(&error)),
+            Err(Unshown::Unreadable { path, errno }) => {
+                let output = format!("{path} cannot be read: {errno}\n");
+                Ok(Checked { verdict: Verdict::Bad(NOT_RECOVERED), output })
+            }
+        }
     }
 
     fn learn(&self, key: Key, checked: &Checked, ask: Ask) {
@@ -136,8 +185,30 @@ impl Checker for OwnChecker {
     }
 
     fn shared(&self) -> &[String] {
-        self.workers.shared()
+        match &self.shows {
+            Shows::Mounts(workers) => workers.shared(),
+            Shows::Copies(directories) => directories.shared(),
+        }
     }
+}
+
+/// Runs the check on file systems that are mounted for it.
+fn mounted(
+    workers: &Workers,
+    recovered: Vec<Recovered>,
+    variables: &[(&str, String)],
+) -> io::Result<Checked> {
+    let (mut all, mut mounts) = (Vec::new(), Vec::new());
+    for Recovered { fs, volume, .. } in recovered {
+        let served = Detached::new(Box::new(fs), volume, "seekless");
+        let mut served = served.map_err(io::Error::other)?;
+        let mount = served.take_mount().ok_or_else(|| io::Error::other("a mount was taken"))?;
+        mounts.push(File::from(mount));
+        all.push(served);
+    }
+    let checked = workers.check_mounts(mounts, variables);
+    all.into_iter().for_each(Detached::abandon);
+    checked
 }
 
 /// The state in a file.
@@ -157,7 +228,7 @@ fn not_recovered(error: &FsError) -> Checked {
     Checked { verdict, output }
 }
 
-/// What checks states of this file system in a sandbox.
+/// What checks states of this file system in a sandbox. `shown` is for those of Seekless.
 ///
 /// # Errors
 /// As for [`Workers::new`].
@@ -165,9 +236,10 @@ pub fn checker(
     fs: FileSystem,
     options: SandboxOptions,
     count: usize,
+    shown: Shown,
 ) -> io::Result<Box<dyn Checker>> {
     Ok(match fs.policy() {
-        Some(policy) => Box::new(OwnChecker::new(options, count, policy)?),
+        Some(policy) => Box::new(OwnChecker::new(options, count, policy, shown)?),
         None => Box::new(Workers::new(options, count)?),
     })
 }

@@ -10,6 +10,7 @@ use seekless_calls::model::Model;
 use seekless_crashtest::calls::trace;
 use seekless_crashtest::file_system::{Choice, FileSystem};
 use seekless_crashtest::preflight;
+use seekless_formats::Kind;
 
 /// The models that are tried where none is named: file systems decide, POSIX informs.
 const MODELS: [Model; 3] = [Model::EXT4, Model::XFS, Model::POSIX];
@@ -39,6 +40,8 @@ pub enum Syncs {
 pub enum Means {
     /// A disk with the file system of the arguments.
     Disk,
+    /// System calls, replayed under each policy of a file system of Seekless.
+    Policies(Kind),
     /// System calls, judged by these models.
     Models(Vec<Model>),
 }
@@ -71,11 +74,18 @@ fn by_arguments(args: &Args) -> Result<Means, Failure> {
             fits(args.recorder, Ptrace, "--model judges system calls")?;
             Ok(Means::Models(args.model.clone()))
         }
+        (Some(Ptrace), Some(Choice::EveryPolicy(kind))) => Ok(Means::Policies(kind)),
         (Some(Ptrace), Some(_)) => {
             Err(Failure::usage("--fs names a disk, --recorder ptrace has none")
                 .hint("give --model ext4, xfs or posix in place of --fs"))
         }
         (Some(Ptrace), None) => Ok(Means::Models(MODELS.to_vec())),
+        (None, Some(fs @ Choice::EveryPolicy(kind)))
+            if preflight::look(fs.for_workload()).is_err() && trace::preflight().is_ok() =>
+        {
+            say("seekless: system calls are recorded: this machine mounts nothing for this user");
+            Ok(Means::Policies(kind))
+        }
         (recorder, Some(fs)) => {
             match fs {
                 Choice::One(_) => fits(recorder, Block, "this --fs is recorded below")?,

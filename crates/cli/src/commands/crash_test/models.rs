@@ -77,14 +77,22 @@ impl Test<'_> {
 
     /// Records the calls of --run and --control, each from what --setup has made.
     fn recorded_calls(&self) -> Result<Workload, Failure> {
-        let run = self.traced("run", &self.args.title())?;
+        let calls = |name: &str, command: &str| {
+            let (traced, died) = self.traced(name, command)?;
+            Ok::<_, Failure>(Calls { recorded: traced.recorded, died, notes: traced.notes })
+        };
+        let run = calls("run", &self.args.title())?;
         let control = self.args.control.as_deref();
-        let control = control.map(|command| self.traced("control", command)).transpose()?;
+        let control = control.map(|command| calls("control", command)).transpose()?;
         Ok(Workload { run, control })
     }
 
     /// Runs --setup and records a command, in the directory of the test.
-    fn traced(&self, name: &str, command: &str) -> Result<Calls, Failure> {
+    pub(super) fn traced(
+        &self,
+        name: &str,
+        command: &str,
+    ) -> Result<(Traced, Option<String>), Failure> {
         let place = mount_point(&self.dir)?;
         empty(&place)?;
         self.set_up_directory(&place)?;
@@ -98,12 +106,14 @@ impl Test<'_> {
             stop: self.stop,
             log: &log,
         };
-        let Traced { entries, recorded, tested, notes } = run.record().map_err(untraced)?;
-        let died = self.accept(name, &tested, began)?;
+        let traced = run.record().map_err(untraced)?;
+        let died = self.accept(name, &traced.tested, began)?;
         let path = self.path(&format!("{name}.calls"));
-        store::write(&path, 0, &entries)
+        // Calls of a file system of Seekless go with the disk that they are replayed on.
+        let size = std::fs::metadata(self.path("base.img")).map_or(0, |base| base.len());
+        store::write(&path, size, &traced.entries)
             .map_err(|error| Failure::from_message(Exit::Failed, &error.to_string()))?;
-        Ok(Calls { recorded, died, notes })
+        Ok((traced, died))
     }
 
     /// Runs --setup in the directory.

@@ -127,6 +127,10 @@ impl Test<'_> {
 
     /// Records the calls of a workload; tells how it died, if it did.
     fn calls(&self, name: &str, command: &str) -> Result<(Vec<Entry>, Option<String>), Failure> {
+        if self.is_traced {
+            let (traced, died) = self.traced(name, command)?;
+            return Ok((traced.entries, died));
+        }
         let began = Instant::now();
         let (base, tape) = (self.path("base.img"), self.path(&format!("{name}.calls")));
         let log = self.path(&format!("{name}.log"));
@@ -159,6 +163,13 @@ impl Test<'_> {
         let died = calls.died.clone();
         let subject = Subject { name, session: &session, died, control: control.as_ref() };
         let Examined { mut report, distrust } = test.examine(&subject)?;
+        if replayed.foreign > 0 {
+            report.warnings.push(format!(
+                "{} calls about files without a name or extended attributes were left out: these \
+                 file systems have none",
+                replayed.foreign
+            ));
+        }
         if let Some(first) = replayed.first {
             let count = replayed.differences;
             report.warnings.push(format!("{count} replies differ in the replay: {first}"));
