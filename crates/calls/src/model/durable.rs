@@ -83,8 +83,8 @@ impl Barriers<'_> {
             Some(object) => {
                 let belongs = |&&index: &&usize| is_of(&micros[index], object, sync.data_only);
                 made.extend(complete.iter().filter(belongs));
-                if self.commits(object, sync.data_only, &complete) {
-                    let metadata = complete.iter().copied();
+                if let Some(last) = self.committed(object, sync.data_only, &complete) {
+                    let metadata = complete.iter().copied().filter(|&index| index < last);
                     made.extend(metadata.filter(|&i| !micros[i].change.is_written_back()));
                 }
             }
@@ -94,8 +94,10 @@ impl Barriers<'_> {
         self.pending.iter().copied().filter(|&index| all.contains(index)).collect()
     }
 
-    /// True if the sync of an object commits the journal: a part of the inode waits for that.
-    fn commits(&self, object: ObjectId, data_only: bool, complete: &[usize]) -> bool {
+    /// The last change of an object for which its sync commits the journal. Later metadata need not
+    /// be in that transaction: the journal may have committed right behind the change, and then the
+    /// sync finds nothing to commit.
+    fn committed(&self, object: ObjectId, data_only: bool, complete: &[usize]) -> Option<usize> {
         let recorded = self.modelled.recorded();
         let model = self.modelled.model();
         let covers = match recorded.objects[object as usize].is_directory() {
@@ -122,7 +124,8 @@ impl Barriers<'_> {
                 }
             }
         };
-        covers == Covers::EarlierMetadata && complete.iter().any(waits)
+        let last = complete.iter().copied().rfind(|index| waits(index));
+        last.filter(|_| covers == Covers::EarlierMetadata)
     }
 }
 

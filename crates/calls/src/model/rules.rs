@@ -11,6 +11,12 @@
 //! * a move of a directory to another one needs the earlier moves of directories, so that no
 //!   directory comes to lie in itself.
 //!
+//! ext4 writes new bytes to blocks that count as unwritten (`dioread_nolock`, the usual option
+//! since Linux 5.6). The journal commits such blocks with the size, and marks them written in a
+//! later transaction, when the bytes are on the disk. `data=ordered` does not wait for these bytes,
+//! so a power cut may leave a size, and the file of a rename, with zeros. With `dioread_lock` it
+//! waits.
+//!
 //! ext4 also detects that a file is replaced by truncation and new content (`auto_da_alloc`). That
 //! is no rule here: it acts when the file is closed, and a commit of the journal between the
 //! truncation and the close leaves the file empty.
@@ -22,8 +28,8 @@ use std::fmt;
 pub enum Covers {
     /// The object: pages, size and attributes of a file, names in a directory.
     Object,
-    /// The object, and all earlier changes of metadata if the sync has some of the object to make
-    /// durable: it commits a journal that holds them in order.
+    /// The object, and all changes of metadata before the last change of the object that the sync
+    /// makes durable: it commits a journal that holds them in order.
     EarlierMetadata,
 }
 
@@ -40,15 +46,21 @@ pub struct Model {
     pub metadata_in_order: bool,
     /// A size that a write brings needs all bytes that were written to the file before.
     ///
-    /// ext4, `data=ordered`: "all data are forced directly out to the main file system prior to
-    /// its metadata being committed" (`ext4.rst`). XFS updates the size when the data is written
-    /// (`xfs_end_ioend`). Not so for sizes that a call sets: they do not wait for pages.
+    /// XFS updates the size when the data is written (`xfs_end_ioend`). ext4 does so before
+    /// (`mpage_map_and_submit_extent`), or at once if the bytes lie in a block that has some
+    /// (`ext4_da_do_write_end`). Not so for sizes that a call sets: they do not wait for pages.
     pub size_needs_bytes: bool,
     /// A rename over a file needs the content that the new file had.
     ///
-    /// ext4: `auto_da_alloc`, "the data blocks of the new file are forced to disk before the
-    /// rename() operation is committed" (`ext4.rst`). Not for exchanges, nor for new names.
+    /// ext4 with `dioread_lock`: `auto_da_alloc`, "the data blocks of the new file are forced to
+    /// disk before the rename() operation is committed" (`ext4.rst`). Not for exchanges, nor for new
+    /// names.
     pub replace_needs_content: bool,
+    /// A rename over a file needs the size that the new file had.
+    ///
+    /// ext4: `ext4_rename` allocates the blocks of the new file, and so sets its size on the disk,
+    /// before it changes names (`ext4_alloc_da_blocks`).
+    pub replace_needs_size: bool,
     /// Bytes of a page need what was written to the page before: the page cache writes whole pages.
     ///
     /// Linux, for buffered writes to file systems with blocks of 4 KiB. POSIX does not know pages.
@@ -74,18 +86,21 @@ impl Model {
         metadata_in_order: false,
         size_needs_bytes: false,
         replace_needs_content: false,
+        replace_needs_size: false,
         pages_are_whole: false,
         cut_before_new_bytes: false,
         file_sync: Covers::Object,
         directory_sync: Covers::Object,
     };
 
-    /// ext4 with its usual options: `data=ordered`, `auto_da_alloc`, blocks of 4 KiB.
+    /// ext4 with its usual options: `data=ordered`, `auto_da_alloc`, `dioread_nolock`, blocks of
+    /// 4 KiB.
     pub const EXT4: Model = Model {
         name: "ext4",
         metadata_in_order: true,
-        size_needs_bytes: true,
-        replace_needs_content: true,
+        size_needs_bytes: false,
+        replace_needs_content: false,
+        replace_needs_size: true,
         pages_are_whole: true,
         cut_before_new_bytes: true,
         file_sync: Covers::EarlierMetadata,
@@ -93,9 +108,10 @@ impl Model {
     };
 
     /// XFS.
-    pub const XFS: Model = Model { name: "xfs", replace_needs_content: false, ..Model::EXT4 };
+    pub const XFS: Model =
+        Model { name: "xfs", size_needs_bytes: true, replace_needs_size: false, ..Model::EXT4 };
 
-    /// All models, from the weakest to the strongest.
+    /// All models, the weakest first.
     pub const ALL: [Model; 3] = [Model::POSIX, Model::XFS, Model::EXT4];
 
     /// The model of this name.
@@ -110,6 +126,7 @@ impl Model {
             Rule::MetadataInOrder => self.metadata_in_order,
             Rule::SizeNeedsBytes => self.size_needs_bytes,
             Rule::ReplaceNeedsContent => self.replace_needs_content,
+            Rule::ReplaceNeedsSize => self.replace_needs_size,
             Rule::PagesAreWhole => self.pages_are_whole,
             Rule::CutBeforeNewBytes => self.cut_before_new_bytes,
         }
@@ -133,6 +150,7 @@ impl Model {
             Rule::MetadataInOrder => self.metadata_in_order = value,
             Rule::SizeNeedsBytes => self.size_needs_bytes = value,
             Rule::ReplaceNeedsContent => self.replace_needs_content = value,
+            Rule::ReplaceNeedsSize => self.replace_needs_size = value,
             Rule::PagesAreWhole => self.pages_are_whole = value,
             Rule::CutBeforeNewBytes => self.cut_before_new_bytes = value,
         }
@@ -151,6 +169,8 @@ pub enum Rule {
     SizeNeedsBytes,
     /// [`Model::replace_needs_content`].
     ReplaceNeedsContent,
+    /// [`Model::replace_needs_size`].
+    ReplaceNeedsSize,
     /// [`Model::pages_are_whole`].
     PagesAreWhole,
     /// [`Model::cut_before_new_bytes`].
@@ -159,10 +179,11 @@ pub enum Rule {
 
 impl Rule {
     /// The rules that a model may lack.
-    pub const OPTIONAL: [Rule; 5] = [
+    pub const OPTIONAL: [Rule; 6] = [
         Rule::MetadataInOrder,
         Rule::SizeNeedsBytes,
         Rule::ReplaceNeedsContent,
+        Rule::ReplaceNeedsSize,
         Rule::PagesAreWhole,
         Rule::CutBeforeNewBytes,
     ];
@@ -176,6 +197,7 @@ impl fmt::Display for Rule {
             Rule::MetadataInOrder => "write names, set sizes and attributes in the order of calls",
             Rule::SizeNeedsBytes => "write the bytes of a file before the size that covers them",
             Rule::ReplaceNeedsContent => "write the content of a file before a rename over another",
+            Rule::ReplaceNeedsSize => "write the size of a file before a rename over another",
             Rule::PagesAreWhole => "write earlier bytes of a page with later ones",
             Rule::CutBeforeNewBytes => "truncate a file before it writes new bytes there",
         })

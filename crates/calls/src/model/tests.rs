@@ -7,6 +7,7 @@ use seekless_fs::call::{Call, Credentials, Ino, New, ROOT, RenameHow, Request, S
 use std::sync::Arc;
 
 mod any;
+mod kernel;
 mod rules;
 mod trees;
 

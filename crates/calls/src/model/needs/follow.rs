@@ -14,6 +14,8 @@ struct Past {
     set: Option<u32>,
     /// Micro-operations of its content, without those that one in the list needs.
     content: Vec<u32>,
+    /// The last size that a call set or a write brought.
+    size: Option<u32>,
     /// The last change of each page.
     pages: BTreeMap<u64, u32>,
     /// Ranges that truncations and zeros have cut, by first and last byte, in order.
@@ -84,6 +86,9 @@ impl Follow {
             Change::Zeros { object, from, to } => {
                 let (from, to, micro) = (*from, *to, self.next);
                 let past = &mut self.objects[*object as usize];
+                if self.model.pages_are_whole && from / PAGE == (to - 1) / PAGE {
+                    needs.add(past.pages.insert(from / PAGE, micro), Rule::PagesAreWhole);
+                }
                 past.cuts.retain(|cut| cut.is_truncation || cut.from < from || to < cut.to);
                 past.cuts.push(Cut { from, to, micro, is_truncation: false });
                 past.content.push(micro);
@@ -94,6 +99,7 @@ impl Follow {
                 let micro = self.next;
                 let past = &mut self.objects[*object as usize];
                 past.content.push(micro);
+                past.size = Some(micro);
                 if to < from {
                     past.cuts.retain(|cut| cut.from < *to);
                     let (from, to) = (*to, u64::MAX);
@@ -123,6 +129,9 @@ impl Follow {
         if let (Some(object), true) = (replacing, self.model.replace_needs_content) {
             let content = self.objects[object as usize].content.iter().copied();
             needs.add(content, Rule::ReplaceNeedsContent);
+        }
+        if let (Some(object), true) = (replacing, self.model.replace_needs_size) {
+            needs.add(self.objects[object as usize].size, Rule::ReplaceNeedsSize);
         }
     }
 
@@ -163,6 +172,7 @@ impl Follow {
             needs.add(content, Rule::SizeNeedsBytes);
         }
         past.content.push(self.next);
+        past.size = Some(self.next);
         if self.model.metadata_in_order {
             needs.add(self.metadata, Rule::MetadataInOrder);
         }

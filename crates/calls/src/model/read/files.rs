@@ -33,22 +33,23 @@ impl Reader {
         let at = at.unwrap_or(self.seen[object as usize].size);
         let (count, path) = (data.len(), self.path(object));
         let said: Arc<str> = format!("write({path:?}, {count} bytes at {at})").into();
-        let end = self.end(at, count as u64)?;
+        self.end(at, count as u64)?;
         self.pages(&said, object, at, data);
-        let seen = &mut self.seen[object as usize];
-        if count > 0 && end > seen.size {
-            seen.size = end;
-            self.push(&said, Change::Grow { object, to: end });
-        }
         Ok(())
     }
 
+    /// The pages of a write, each with the size that it brings: a kernel writes pages one by one,
+    /// so the disk may have a size in between.
     fn pages(&mut self, said: &Arc<str>, object: ObjectId, mut at: u64, mut data: Bytes) {
         while !data.is_empty() {
             let left = (PAGE - at % PAGE) as usize;
             let part = data.split_to(left.min(data.len()));
             let next = at + part.len() as u64;
             self.push(said, Change::Page { object, at, data: part });
+            if next > self.seen[object as usize].size {
+                self.seen[object as usize].size = next;
+                self.push(said, Change::Grow { object, to: next });
+            }
             at = next;
         }
     }
@@ -104,6 +105,12 @@ impl Reader {
 
     fn set_size(&mut self, said: &Arc<str>, object: ObjectId, to: u64) {
         let from = std::mem::replace(&mut self.seen[object as usize].size, to);
+        // What is cut of the last page becomes zeros in the page cache, which may be written back
+        // before the size.
+        let page_end = to.next_multiple_of(PAGE).min(from);
+        if to < page_end {
+            self.push(said, Change::Zeros { object, from: to, to: page_end });
+        }
         if from != to {
             self.push(said, Change::SetSize { object, from, to });
         }

@@ -19,12 +19,15 @@ fn replaced(synced: bool) -> Script {
 
 #[test]
 fn a_rename_without_a_sync_may_leave_an_empty_file() {
-    for model in [Model::POSIX, Model::XFS] {
+    for model in Model::ALL {
         let modelled = replaced(false).under(model);
         assert!(allows(&modelled, "rename(", "bytes 0 to 3 of write(\"b\""), "{}", model.name);
+        // ext4 has allocated the blocks, so the file is as long as it should be, and zeros.
+        let is_empty = allows(&modelled, "rename(", "the size 3 after write(\"b\"");
+        assert_eq!(is_empty, model != Model::EXT4, "{}", model.name);
     }
-    let ext4 = replaced(false).under(Model::EXT4);
-    assert!(!allows(&ext4, "rename(", "bytes 0 to 3 of write(\"b\""), "auto_da_alloc");
+    let waits = replaced(false).under(Model::EXT4.with(Rule::ReplaceNeedsContent));
+    assert!(!allows(&waits, "rename(", "bytes 0 to 3 of write(\"b\""), "dioread_lock");
     // A name that is not there yet has no such rule.
     let mut script = Script::default();
     script.begin();
@@ -104,6 +107,7 @@ fn controls() -> Vec<(Rule, Script, &'static str, &'static str)> {
         (Rule::MetadataInOrder, names, "\"two\"", "\"one\""),
         (Rule::SizeNeedsBytes, grown, "the size 5000", "bytes 4096 to 5000"),
         (Rule::ReplaceNeedsContent, replaced(false), "rename(", "bytes 0 to 3 of write(\"b\""),
+        (Rule::ReplaceNeedsSize, replaced(false), "rename(", "the size 3 after write(\"b\""),
         (Rule::PagesAreWhole, pages, "bytes 100", "bytes 0 to 5"),
         (Rule::CutBeforeNewBytes, cut, "bytes 4096", "truncate("),
     ]
@@ -112,9 +116,9 @@ fn controls() -> Vec<(Rule, Script, &'static str, &'static str)> {
 #[test]
 fn each_rule_forbids_what_is_allowed_without_it() {
     for (rule, script, there, lost) in controls() {
-        let weaker = Model::EXT4.without(rule);
-        assert!(!weaker.has(rule) && Model::EXT4.has(rule));
-        assert!(!allows(&script.under(Model::EXT4), there, lost), "{rule:?} forbids it");
+        let (weaker, stronger) = (Model::EXT4.without(rule), Model::EXT4.with(rule));
+        assert!(!weaker.has(rule) && stronger.has(rule));
+        assert!(!allows(&script.under(stronger), there, lost), "{rule:?} forbids it");
         assert!(allows(&script.under(weaker), there, lost), "{rule:?} is what forbids it");
         // The rule alone is enough, whatever else is weak.
         assert!(allows(&script.under(Model::POSIX), there, lost), "{rule:?}");

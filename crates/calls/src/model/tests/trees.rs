@@ -321,7 +321,7 @@ proptest! {
         }
     }
 
-    /// What is closed under a stronger model is closed under a weaker one. (A sync can make less
+    /// What is closed under a file system is closed under POSIX. (A sync can make less
     /// durable under the stronger one: it commits nothing if an earlier commit took all of the file
     /// with it.)
     #[test]
@@ -329,9 +329,9 @@ proptest! {
         let script = random(seed, calls);
         let recorded = Arc::new(Recorded::read(&script.entries).expect("it is modelled"));
         let mut rng = Rng::stream(seed, "cuts");
-        for pair in Model::ALL.windows(2) {
+        for model in [Model::XFS, Model::EXT4] {
             let under = |model: Model| Modelled::new(Arc::clone(&recorded), model);
-            let (weak, strong) = (under(pair[0]), under(pair[1]));
+            let (weak, strong) = (under(Model::POSIX), under(model));
             for position in [recorded.entries / 2, recorded.entries] {
                 let durable = strong.durable(position);
                 let asked = |index: &usize| recorded.micros[*index].asked < position;
