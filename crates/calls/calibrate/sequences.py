@@ -3,10 +3,11 @@
 
 sequences.py search --seekless BIN --trees BIN [--fs ext4] [--seconds 900] [--seed 1] --out DIR
     runs random sequences; each tree that the kernel left must be one that the model allows
-sequences.py one --seekless BIN --trees BIN [--fs ext4] --out DIR 'write a 0 100; fsync a'
-    runs one sequence, and prints the trees that the model does not allow
-sequences.py needed --trees BIN --out DIR
-    for each rule: sequences of which the kernel never left a tree that the weaker model allows
+sequences.py one|minimise --seekless BIN --trees BIN [--fs ext4] --out DIR 'write a 0 9; fsync a'
+    runs one sequence, or leaves out of it what a disallowed tree does not need
+sequences.py again|needed --trees BIN [--fs ext4] --out DIR
+    compares the results in DIR with the models as they are now, or for each rule counts the
+    sequences of which the weaker model allows more, and those of which the kernel left such a tree
 
 A sequence runs on the kernel with a journal commit each second (`wait` is longer), and again under
 the recorder of system calls. `trees` (examples/trees.rs) prints all trees of the model."""
@@ -108,7 +109,8 @@ def sequence(rng):
         (2, lambda: f"fsync {rng.choice(['.', 'd'])}"), (2, lambda: f"fdatasync {name()}"),
         (1, lambda: "sync"), (3, lambda: "wait"), (3, lambda: f"flush {name()}"),
     ]
-    calls = [rng.choices(make, [weight for weight, _ in make])[0][1]() for _ in range(rng.randint(3, 7))]
+    weights = [weight for weight, _ in make]
+    calls = [call() for _, call in rng.choices(make, weights, k=rng.randint(3, 7))]
     return "; ".join(calls + [rng.choice(["wait", "fsync d/b", "fsync a"])])
 
 
@@ -140,9 +142,10 @@ def kernel(args, text, place):
 
 def record(args, text, place):
     """Records the system calls; the path of the recording."""
-    command = [args.seekless, "crash-test", "--model", "ext4", "--dir", os.path.join(place, "model")]
+    command = [args.seekless, "crash-test", "--model", "ext4", "--check", "true {dir}"]
     command += ["--setup", f"python3 -SE {ME} setup {{dir}}", "--samples", "1", "--exhaustive", "1"]
-    command += ["--run", f"NO_WAIT=1 python3 -SE {ME} run {{dir}} '{text}'", "--check", "true {dir}"]
+    command += ["--run", f"NO_WAIT=1 python3 -SE {ME} run {{dir}} '{text}'"]
+    command += ["--dir", os.path.join(place, "model")]
     subprocess.run(command, capture_output=True)
     return os.path.join(place, "model", "run.calls")
 
@@ -168,34 +171,56 @@ def one(args, text, number):
     return bad
 
 
-def smaller(args, text, number):
+def minimise(args, text, number):
     """Leaves out calls as long as the kernel leaves a tree that the model does not allow."""
     parts, at = [part.strip() for part in text.split(";")], 0
     while at < len(parts) and len(parts) > 1:
-        fewer = "; ".join(parts[:at] + parts[at + 1:])
-        number += 1
-        if one(args, fewer, number):
-            parts.pop(at)
+        fewer, number = parts[:at] + parts[at + 1:], number + 1
+        if one(args, "; ".join(fewer), number):
+            parts = fewer
         else:
             at += 1
-    print("VIOLATION", "; ".join(parts), flush=True)
+    print("minimised:", "; ".join(parts))
+
+
+def results(args):
+    """What `search` left: the recording of calls, and the result."""
+    for at, _, files in sorted(os.walk(args.out)):
+        calls = os.path.join(at, "model", "run.calls")
+        if "result.json" in files and os.path.exists(calls):
+            with open(os.path.join(at, "result.json")) as file:
+                result = json.load(file)
+            yield calls, {**result, "trees": {tuple(tree) for tree in result["trees"]}}
+
+
+def again(args):
+    """Compares what kernels left earlier with the models as they are now."""
+    tried, seen, bad = 0, 0, 0
+    for calls, result in results(args):
+        model = allowed(args, calls)
+        if model is not None:
+            more = sorted(result["trees"] - model)
+            tried, seen, bad = tried + 1, seen + len(result["trees"]), bad + bool(more)
+            if more:
+                print(json.dumps({"text": result["text"], "bad": more}))
+    print(f"{tried} sequences, {seen} trees, {bad} sequences with trees that the model forbids")
 
 
 def needed(args):
     """For each rule, how many sequences have trees that only the weaker model allows."""
     for rule in RULES[args.fs]:
-        more, shown, runs, example = 0, 0, 0, None
-        for place in sorted(entry.path for entry in os.scandir(args.out) if entry.is_dir()):
-            calls = os.path.join(place, "model", "run.calls")
+        runs, more, shown, example = 0, 0, 0, None
+        for calls, result in results(args):
             strong, weak = allowed(args, calls), allowed(args, calls, rule)
-            if strong is None or weak is None or not os.path.exists(f"{place}/result.json"):
+            if strong is None or weak is None:
                 continue
-            result, runs = json.load(open(f"{place}/result.json")), runs + 1
-            extra, seen = weak - strong, {tuple(tree) for tree in result["trees"]}
-            more, shown = more + bool(extra), shown + bool(extra & seen)
+            extra = weak - strong
+            runs, more = runs + 1, more + bool(extra)
+            shown += bool(extra & result["trees"])
             if extra and (example is None or len(result["text"]) < len(example[0])):
                 example = (result["text"], min(extra, key=lambda tree: len(tree[1])))
-        print(rule, f"{runs} runs, {more} with more trees, {shown} of them shown by the kernel", example)
+        print(f"{rule}: {runs} runs, {more} with more trees, {shown} with one from the kernel;",
+              example)
 
 
 def main():
@@ -204,18 +229,19 @@ def main():
         return {"setup": lambda: run(top, SETUP, True), "run": lambda: run(top, rest[0]),
                 "check": lambda: check(top, rest[0], int(rest[1]))}[what]()
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["search", "one", "needed"])
+    parser.add_argument("what", choices=["search", "one", "minimise", "again", "needed"])
     parser.add_argument("text", nargs="?")
-    for name, default in [("seekless", "seekless"), ("trees", "trees"), ("fs", "ext4"), ("out", None)]:
-        parser.add_argument("--" + name, default=default, required=default is None)
+    parser.add_argument("--out", required=True)
+    for name, default in [("seekless", "seekless"), ("trees", "trees"), ("fs", "ext4")]:
+        parser.add_argument("--" + name, default=default)
     parser.add_argument("--seconds", type=int, default=900)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_intermixed_args()
     number, end = args.seed * 10000, time.time() + args.seconds
-    if args.what == "needed":
-        return needed(args)
-    if args.what == "one":
-        return sys.exit(bool(one(args, args.text, number)))
+    if args.what in ("again", "needed"):
+        return again(args) if args.what == "again" else needed(args)
+    if args.what in ("one", "minimise"):
+        return (one if args.what == "one" else minimise)(args, args.text, number)
     rng = random.Random(args.seed)
     while time.time() < end:
         number += 1

@@ -65,8 +65,8 @@ pub struct Model {
     ///
     /// Linux, for buffered writes to file systems with blocks of 4 KiB. POSIX does not know pages.
     pub pages_are_whole: bool,
-    /// Bytes behind the size that a truncation left, and in a range that was made zero, need that
-    /// truncation or those zeros: they lie in blocks that are mapped later.
+    /// Bytes in pages that a truncation left no part of, and in a range that was made zero, need
+    /// that truncation or those zeros: they lie in blocks that are mapped later.
     ///
     /// ext4, XFS: the same journal holds the unmapping and the new mapping, in order.
     pub cut_before_new_bytes: bool,

@@ -102,7 +102,8 @@ impl Follow {
                 past.size = Some(micro);
                 if to < from {
                     past.cuts.retain(|cut| cut.from < *to);
-                    let (from, to) = (*to, u64::MAX);
+                    // The block of the page that is cut stays where it is.
+                    let (from, to) = (to.next_multiple_of(PAGE), u64::MAX);
                     past.cuts.push(Cut { from, to, micro, is_truncation: true });
                 }
             }

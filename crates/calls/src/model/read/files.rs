@@ -94,13 +94,26 @@ impl Reader {
         let said: Arc<str> = format!("fallocate({path:?}, {length} bytes at {at})").into();
         let zeros = matches!(how, AllocateHow::Punch | AllocateHow::Zero { .. });
         if zeros && at < end.min(size) {
-            self.push(&said, Change::Zeros { object, from: at, to: end.min(size) });
+            self.zeros(&said, object, at, end.min(size));
         }
         // Allocated space by itself is nothing that a program finds.
         if matches!(how, AllocateHow::Extend | AllocateHow::Zero { keep_size: false }) {
             self.set_size(&said, object, size.max(end));
         }
         Ok(())
+    }
+
+    /// Zeros: parts of pages are written as pages, whole ones are unmapped.
+    fn zeros(&mut self, said: &Arc<str>, object: ObjectId, from: u64, to: u64) {
+        let whole = from.next_multiple_of(PAGE)..to - to % PAGE;
+        let (head, tail) = (whole.start.min(to), whole.end.max(from));
+        let parts = match head < tail {
+            true => [(from, head), (head, tail), (tail, to)],
+            false => [(from, head), (head, to), (to, to)],
+        };
+        for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
+            self.push(said, Change::Zeros { object, from, to });
+        }
     }
 
     fn set_size(&mut self, said: &Arc<str>, object: ObjectId, to: u64) {

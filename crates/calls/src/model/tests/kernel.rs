@@ -1,6 +1,7 @@
 //! What kernels were seen to leave (`calibrate/sequences.py`, Linux 6.18), as scripts.
 
 use super::*;
+use crate::model::Change;
 
 /// `a` has 100 bytes, `b` 5000, both durable.
 fn start() -> (Script, [Ino; 2]) {
@@ -72,4 +73,46 @@ fn a_sync_does_not_cover_names_behind_the_last_change_of_the_file() {
         assert!(durable.contains(saying(&modelled, "\"before\"")[0]), "{}", model.name);
         assert!(!durable.contains(saying(&modelled, "\"after\"")[0]), "{}", model.name);
     }
+}
+
+#[test]
+fn bytes_in_the_page_that_a_truncation_cut_do_not_need_it() {
+    // `truncate a 50; append a 100`: a is 100 bytes long on ext4, and has the new bytes from 50 on.
+    let (mut script, [a, b]) = start();
+    script.truncate(a, 50).write(a, 50, &[b'C'; 100]);
+    for model in Model::ALL {
+        let modelled = script.under(model);
+        assert!(allows(&modelled, "bytes 50 to 150", "the size 50 of"), "{}", model.name);
+        let alone = allows(&modelled, "bytes 50 to 150", "zeros from 50 to 100");
+        assert_eq!(alone, !model.pages_are_whole, "{}", model.name);
+    }
+    // The next page has another block from then on.
+    script.truncate(b, 50).write(b, 4096, b"D");
+    for model in [Model::EXT4, Model::XFS] {
+        let modelled = script.under(model);
+        assert!(!allows(&modelled, "bytes 4096 to 4097", "the size 50 of truncate(\"b\""));
+    }
+}
+
+#[test]
+fn a_range_of_zeros_has_whole_pages_and_parts_of_pages() {
+    let parts = |at: u64, length: u64| {
+        let mut script = Script::default();
+        let file = script.file("a");
+        script.write(file, 0, &[1; 4 * 4096]).begin();
+        let (handle, how) = (by_inode(file), seekless_fs::call::AllocateHow::Punch);
+        script.call(Request::Allocate { handle, at, length, how }, Told::Done);
+        let recorded = Recorded::read(&script.entries).expect("modelled");
+        let zeros = |change: &Change| match change {
+            Change::Zeros { from, to, .. } => Some((*from, *to)),
+            _ => None,
+        };
+        recorded.micros.iter().filter_map(|micro| zeros(&micro.change)).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(0, 8192), [(0, 8192)]);
+    assert_eq!(parts(10, 20), [(10, 30)]);
+    assert_eq!(parts(10, 4086), [(10, 4096)]);
+    assert_eq!(parts(4000, 200), [(4000, 4096), (4096, 4200)]);
+    assert_eq!(parts(10, 12000), [(10, 4096), (4096, 8192), (8192, 12010)]);
+    assert_eq!(parts(4096, 12287), [(4096, 12288), (12288, 16383)]);
 }
