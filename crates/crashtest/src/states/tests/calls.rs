@@ -97,11 +97,12 @@ fn bad(tree: &Tree) -> bool {
 }
 
 #[test]
-fn a_file_that_is_replaced_without_a_sync_comes_out_empty() {
-    for (model, is_bad) in [(Model::POSIX, true), (Model::XFS, true), (Model::EXT4, false)] {
+fn a_file_that_is_replaced_without_a_sync_comes_out_without_content() {
+    for model in Model::ALL {
         let history = replace(false).under(model);
         let found = trees(&history).into_iter().find(|(_, _, tree)| bad(tree));
-        assert_eq!(found.is_some(), is_bad, "{}", model.name);
+        // Empty on XFS; on ext4 with its size, and zeros.
+        assert!(found.is_some(), "{}", model.name);
         let history = replace(true).under(model);
         let all = trees(&history);
         assert!(all.iter().all(|(_, _, tree)| !bad(tree)), "{}: synced", model.name);
