@@ -11,7 +11,7 @@ sequences.py again|needed --trees BIN [--fs ext4] --out DIR
 
 A sequence runs on the kernel with a journal commit each second (`wait` is longer), and again under
 the recorder of system calls. `trees` (examples/trees.rs) prints all trees of the model."""
-import argparse, itertools, json, os, random, subprocess, sys, time
+import argparse, ctypes, itertools, json, os, random, subprocess, sys, time
 
 ME = os.path.abspath(__file__)
 SETUP = "mkdir d; write a 0 100; write b 0 5000; write d/a 0 4096; sync"
@@ -33,8 +33,9 @@ def perform(top, words, letter):
     elif what in ("unlink", "mkdir"):
         getattr(os, what)(path(rest[0]))
     else:
-        makes = os.O_RDWR | os.O_CREAT if what in ("create", "write", "append") else os.O_RDONLY
-        flags = os.O_RDWR if what in ("truncate", "flush", "punch") else makes
+        flags = os.O_RDONLY if what in ("fsync", "fdatasync") else os.O_RDWR
+        flags |= os.O_CREAT if what in ("create", "write", "append", "empty") else 0
+        flags |= os.O_TRUNC if what == "empty" else 0
         file = os.open(path(rest[0]), flags, 0o644)
         if what == "write":
             os.pwrite(file, letter * int(rest[2]), int(rest[1]))
@@ -45,8 +46,10 @@ def perform(top, words, letter):
         elif what in ("fsync", "fdatasync"):
             getattr(os, what)(file)
         elif what == "flush":  # starts write-back, makes nothing durable
-            import ctypes
             ctypes.CDLL(None).sync_file_range(file, ctypes.c_int64(0), ctypes.c_int64(0), 2)
+        elif what in ("punch", "zero", "allocate"):
+            mode, numbers = {"punch": 3, "zero": 16, "allocate": 0}[what], map(int, rest[1:])
+            ctypes.CDLL(None).fallocate(file, mode, *map(ctypes.c_int64, numbers))
         os.close(file)
 
 
@@ -107,6 +110,10 @@ def sequence(rng):
         (5, lambda: f"rename {name()} {name()}"), (2, lambda: f"link {name()} {name()}"),
         (2, lambda: f"unlink {name()}"), (1, lambda: "mkdir e"), (4, lambda: f"fsync {name()}"),
         (2, lambda: f"fsync {rng.choice(['.', 'd'])}"), (2, lambda: f"fdatasync {name()}"),
+        (1, lambda: f"empty {name()}"),
+        (1, lambda: f"rename {rng.choice('de')} {rng.choice('ce')}"),
+        (3, lambda: f"{rng.choice(['punch', 'zero', 'allocate'])} {name()} "
+                    f"{rng.choice([0, 50, 4096])} {rng.choice([30, 4096, 7000])}"),
         (1, lambda: "sync"), (3, lambda: "wait"), (3, lambda: f"flush {name()}"),
     ]
     weights = [weight for weight, _ in make]
