@@ -113,13 +113,18 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     if path.as_os_str().is_empty() {
         return Ok(());
     }
+    let is_there = || metadata(path).is_ok_and(|found| found.is_dir());
     match create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let Some(parent) = path.parent() else { return Err(error) };
             create_dir_all(parent)?;
-            create_dir(path)
         }
-        Err(_) if metadata(path).is_ok_and(|found| found.is_dir()) => Ok(()),
+        Err(_) if is_there() => return Ok(()),
+        result => return result,
+    }
+    match create_dir(path) {
+        // The way to the parent, as in `a/../b`, has made it.
+        Err(_) if is_there() => Ok(()),
         result => result,
     }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use seekless_fs::call::{Errno, New, RenameHow, Request};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// `EBUSY`: the top can neither go nor move.
@@ -132,7 +133,7 @@ impl State {
         let place = self.place(path)?;
         let object = place.object().ok_or_else(|| fail(Errno::NoEnt))?;
         let is_empty = self.names(object)?.is_empty();
-        let Some(name) = place.name().cloned() else { return Err(self.nameless(object)) };
+        let Some(name) = place.name().cloned() else { return Err(nameless(path, object)) };
         if !is_empty {
             return Err(fail(Errno::NotEmpty));
         }
@@ -142,14 +143,6 @@ impl State {
         Ok(())
     }
 
-    /// The error of a path whose end has no name of its own.
-    fn nameless(&self, object: usize) -> io::Error {
-        match object {
-            TOP => io::Error::from_raw_os_error(BUSY),
-            _ => fail(Errno::Inval),
-        }
-    }
-
     /// Gives a file another name.
     pub(crate) fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let object = self.find(from)?;
@@ -157,11 +150,11 @@ impl State {
         let (Some(name), None) = (place.name().cloned(), place.object()) else {
             return Err(fail(Errno::Exist));
         };
-        if self.is_directory(object) {
-            return Err(fail(Errno::Perm));
-        }
         if place.wants_directory() {
             return Err(fail(Errno::NoEnt));
+        }
+        if self.is_directory(object) {
+            return Err(fail(Errno::Perm));
         }
         let directory = place.directory();
         self.set_name(directory, &name, Some(object));
@@ -211,5 +204,15 @@ impl State {
             (false, Ok(_)) => Err(fail(Errno::IsDir)),
             _ => Ok(true),
         }
+    }
+}
+
+/// The error of removing a directory by a path whose end is no name.
+fn nameless(path: &Path, object: usize) -> io::Error {
+    let mut parts = path.as_os_str().as_bytes().rsplit(|&byte| byte == b'/');
+    match parts.find(|part| !part.is_empty()) {
+        _ if object == TOP => io::Error::from_raw_os_error(BUSY),
+        Some(b"..") => fail(Errno::NotEmpty),
+        _ => fail(Errno::Inval),
     }
 }
