@@ -31,11 +31,15 @@ pub struct Crashes<'d, A> {
     bounds: Bounds,
 }
 
-impl<'d, A> Crashes<'d, A> {
-    pub(crate) fn new(disk: &'d Disk<A>, models: Vec<Model>) -> Crashes<'d, A> {
-        Crashes { disk, models, bounds: Bounds::default() }
+impl<A> Disk<A> {
+    /// The crashes that the runs so far could have had, under these models.
+    pub fn crashes(&self, models: impl IntoIterator<Item = Model>) -> Crashes<'_, A> {
+        let models = models.into_iter().collect();
+        Crashes { disk: self, models, bounds: Bounds::default() }
     }
+}
 
+impl<'d, A> Crashes<'d, A> {
     /// Tries all combinations of this many pending changes, at most 20. The default is 4.
     #[must_use]
     pub fn exhaustive(mut self, changes: u32) -> Crashes<'d, A> {

@@ -1,8 +1,6 @@
 //! The disk of a test, and the volume that `fs` acts on in each thread.
 
-use crate::crashes::Crashes;
 use crate::volume::Volume;
-use seekless_calls::model::Model;
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -86,11 +84,6 @@ impl<A> Disk<A> {
         let _entered = Entered::new(Arc::clone(&self.shared.recorded));
         self.shared.recorded.lock().begin();
         workload(&Acks { disk: self.clone() })
-    }
-
-    /// The crashes that the runs so far could have had, under these models.
-    pub fn crashes(&self, models: impl IntoIterator<Item = Model>) -> Crashes<'_, A> {
-        Crashes::new(self, models.into_iter().collect())
     }
 
     pub(crate) fn volume(&self) -> &Volume {

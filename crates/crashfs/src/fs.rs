@@ -1,8 +1,8 @@
 //! The names of `std::fs`, on the disk of the thread.
 //!
-//! Signatures and errors are those of `std::fs` on Linux. The methods of `std::os::unix::fs::FileExt`
-//! are inherent ones of [`File`], and those of `OpenOptionsExt`, `PermissionsExt` and `MetadataExt`
-//! that make sense in memory are inherent, too. The working directory is the top. Rights are not
+//! Signatures and errors are those of `std::fs` on Linux. The methods of the traits `FileExt`,
+//! `OpenOptionsExt`, `PermissionsExt` and `MetadataExt` of `std::os::unix::fs` that make sense in
+//! memory are inherent ones. The working directory is the top. Rights are not
 //! checked, files have at most 1 GiB, and there are no symbolic links. Entries of a directory come
 //! in the order of their names.
 //!
@@ -146,14 +146,18 @@ pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     if !metadata(path)?.is_dir() {
         return Err(fail(Errno::NotDir));
     }
-    for entry in read_dir(path)? {
+    // The way to the directory, as in `a/..`, may lead through what goes first.
+    for entry in read_dir(canonicalize(path)?)? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
             true => remove_dir_all(entry.path())?,
             false => remove_file(entry.path())?,
         }
     }
-    remove_dir(path)
+    match remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 /// See [`std::fs::read_dir`].

@@ -84,14 +84,16 @@ fn why(modelled: &Modelled, epoch: &Epoch, fates: &[Fate]) -> Option<String> {
     if let Some((value, index)) = early {
         let (change, sync) = (&micros[index], missing(modelled, index));
         return Some(format!(
-            "{value} was acknowledged when {change} was not durable: {sync} before that is missing"
+            "{value} was acknowledged when {change} was not durable:\n     {sync} before that is \
+             missing"
         ));
     }
     let (Pair { there, lost }, _, reason) = found?;
     let (there, gone, sync) = (&micros[there], &micros[lost], missing(modelled, lost));
     let model = modelled.model().name;
     Some(format!(
-        "{there} reached the disk, {gone} did not: {model} {reason}; {sync} between them is missing"
+        "{there} reached the disk,\n     {gone} did not:\n     {model} {reason};\n     {sync} \
+         between them is missing"
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Entries of directories.
 
-use super::{FileType, Metadata};
+use super::metadata::{FileType, Metadata};
 use crate::volume::{Stat, Volume};
 use std::ffi::{OsStr, OsString};
 use std::io;

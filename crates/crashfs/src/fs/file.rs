@@ -1,11 +1,10 @@
 //! Open files.
 
-use super::{Metadata, OpenOptions, Permissions};
+use super::metadata::{Metadata, Permissions};
 use crate::volume::{Volume, fail};
 use seekless_fs::call::Errno;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What may be done with an open file.
@@ -40,44 +39,6 @@ impl fmt::Debug for File {
 impl File {
     pub(super) fn new(volume: Arc<Volume>, object: usize, access: Access) -> File {
         File { open: Arc::new(Open { volume, object, access, at: Mutex::new(0) }) }
-    }
-
-    /// See [`std::fs::File::open`].
-    ///
-    /// # Errors
-    /// As `std::fs` has them.
-    ///
-    /// # Panics
-    /// If the thread has no disk.
-    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
-        OpenOptions::new().read(true).open(path)
-    }
-
-    /// See [`std::fs::File::create`].
-    ///
-    /// # Errors
-    /// As `std::fs` has them.
-    ///
-    /// # Panics
-    /// If the thread has no disk.
-    pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(true).open(path)
-    }
-
-    /// See [`std::fs::File::create_new`].
-    ///
-    /// # Errors
-    /// As `std::fs` has them.
-    ///
-    /// # Panics
-    /// If the thread has no disk.
-    pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create_new(true).open(path)
-    }
-
-    /// See [`std::fs::File::options`].
-    pub fn options() -> OpenOptions {
-        OpenOptions::new()
     }
 
     /// See [`std::fs::File::sync_all`].

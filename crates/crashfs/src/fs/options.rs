@@ -1,7 +1,6 @@
 //! How a file is opened.
 
-use super::File;
-use super::file::Access;
+use super::file::{Access, File};
 use crate::disk::current;
 use crate::volume::Opening;
 use std::io;
@@ -15,6 +14,46 @@ pub struct OpenOptions {
     create: bool,
     create_new: bool,
     mode: u32,
+}
+
+impl File {
+    /// See [`std::fs::File::open`].
+    ///
+    /// # Errors
+    /// As `std::fs` has them.
+    ///
+    /// # Panics
+    /// If the thread has no disk.
+    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// See [`std::fs::File::create`].
+    ///
+    /// # Errors
+    /// As `std::fs` has them.
+    ///
+    /// # Panics
+    /// If the thread has no disk.
+    pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// See [`std::fs::File::create_new`].
+    ///
+    /// # Errors
+    /// As `std::fs` has them.
+    ///
+    /// # Panics
+    /// If the thread has no disk.
+    pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// See [`std::fs::File::options`].
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
 }
 
 impl Default for OpenOptions {
