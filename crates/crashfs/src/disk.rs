@@ -129,6 +129,14 @@ impl Entered {
     }
 }
 
+impl Entered {
+    /// What makes the disk of this thread, if it has one, that of the thread that calls it.
+    pub(crate) fn inherited() -> impl FnOnce() -> Option<Entered> + Send + 'static {
+        let volume = CURRENT.with_borrow(Option::clone);
+        move || volume.map(Entered::new)
+    }
+}
+
 impl Drop for Entered {
     fn drop(&mut self) {
         CURRENT.set(self.before.take());

@@ -29,13 +29,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The current volume belongs to the thread. [`Disk::enter`] sets it in another one. A [`fs::File`]
+//! The current volume belongs to the thread. [`Disk::enter`] sets it in another one, and
+//! [`thread::spawn`] hands it on to threads that the product starts. A [`fs::File`]
 //! stays with the volume on which it was opened, so what a run leaves open changes no crash state.
 #![forbid(unsafe_code)]
 
 mod crashes;
 mod disk;
 pub mod fs;
+pub mod thread;
 mod volume;
 
 pub use crashes::{CheckError, Crashes, ModelReport, Probe, Report};
