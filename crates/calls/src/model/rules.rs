@@ -53,8 +53,8 @@ pub struct Model {
     /// A rename over a file needs the content that the new file had.
     ///
     /// ext4 with `dioread_lock`: `auto_da_alloc`, "the data blocks of the new file are forced to
-    /// disk before the rename() operation is committed" (`ext4.rst`). Not for exchanges, nor for new
-    /// names.
+    /// disk before the rename() operation is committed" (`ext4.rst`). Not for exchanges, nor for
+    /// new names.
     pub replace_needs_content: bool,
     /// A rename over a file needs the size that the new file had.
     ///

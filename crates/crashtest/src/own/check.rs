@@ -49,7 +49,7 @@ pub enum Shown {
 
 #[derive(Debug)]
 enum Shows {
-    Mounts(Workers),
+    Mounts(Box<Workers>),
     Copies(DirectoryChecker),
 }
 
@@ -79,7 +79,7 @@ impl OwnChecker {
         let shows = match shown {
             Shown::Mounted => {
                 let options = SandboxOptions { mount: Some(super::mounting()), ..options };
-                Shows::Mounts(Workers::new(options, count)?)
+                Shows::Mounts(Box::new(Workers::new(options, count)?))
             }
             Shown::Copied => {
                 Shows::Copies(DirectoryChecker::new(options, count, &directory::empty())?)
