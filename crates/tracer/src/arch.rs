@@ -98,11 +98,11 @@ mod other;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_KNOWN, skip};
+pub(crate) use aarch64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_OFFERED, skip};
 #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-pub(crate) use other::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_KNOWN, skip};
+pub(crate) use other::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_OFFERED, skip};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_KNOWN, skip};
+pub(crate) use x86_64::{AUDIT_ARCH, CALLS, FOREIGN_BIT, IS_OFFERED, skip};
 
 /// Where a path stands in the arguments of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,5 +8,5 @@ use crate::session::probe;
 /// # Errors
 /// What is missing, with the way to add it.
 pub fn preflight() -> Result<(), Error> {
-    if crate::arch::IS_KNOWN { probe() } else { Err(Error::Unsupported) }
+    if crate::arch::IS_OFFERED { probe() } else { Err(Error::Unsupported) }
 }

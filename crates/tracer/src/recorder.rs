@@ -36,7 +36,7 @@ impl Recorder {
     /// # Errors
     /// See [`Error`]. No process is left in any case.
     pub fn run(&self, mut command: Command, stop: &AtomicBool) -> Result<Recording, Error> {
-        if !crate::arch::IS_KNOWN {
+        if !crate::arch::IS_OFFERED {
             return Err(Error::Unsupported);
         }
         let mut options = self.options.clone();

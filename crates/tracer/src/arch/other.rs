@@ -5,7 +5,7 @@ use super::Row;
 /// No architecture has this number, but no filter is made with it either.
 pub(crate) const AUDIT_ARCH: u32 = 0;
 pub(crate) const FOREIGN_BIT: Option<u32> = None;
-pub(crate) const IS_KNOWN: bool = false;
+pub(crate) const IS_OFFERED: bool = false;
 
 /// No calls.
 pub(crate) static CALLS: [Row; 0] = [];

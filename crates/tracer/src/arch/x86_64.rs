@@ -7,7 +7,7 @@ pub(crate) const AUDIT_ARCH: u32 = 0xc000_003e;
 /// Numbers with this bit are those of x32, whose arguments differ.
 pub(crate) const FOREIGN_BIT: Option<u32> = Some(0x4000_0000);
 /// Calls of this processor are known.
-pub(crate) const IS_KNOWN: bool = true;
+pub(crate) const IS_OFFERED: bool = true;
 
 /// Calls without a counterpart on newer processors.
 const OLD: [Row; 16] = [
