@@ -7,7 +7,7 @@ use crate::docs;
 use crate::explore::{self, fresh_seed};
 use crate::fuzz;
 use crate::mutants;
-use crate::run::{Said, asserting, capture, cargo, root, run, seekless, target};
+use crate::run::{PROPERTY_SEED, Said, asserting, capture, cargo, root, run, seekless, target};
 use crate::stages::{AfterFailure, Stages};
 use crate::sweep::{self, Seeds};
 use crate::test_run::Tests;
@@ -25,7 +25,7 @@ const NIGHTLY_MINUTES: &str = "60";
 const SUITE: [&str; 2] = ["--test", "suite"];
 
 /// Crates with property tests.
-const PROPERTY_TESTED: [&str; 10] = [
+const PROPERTY_TESTED: [&str; 13] = [
     "seekless-engine",
     "seekless-layouts",
     "seekless-arrays",
@@ -33,6 +33,9 @@ const PROPERTY_TESTED: [&str; 10] = [
     "seekless-lab",
     "seekless-serve",
     "seekless-crashtest",
+    "seekless-calls",
+    "seekless-crash",
+    "seekless-crashfs",
     "seekless-fs",
     "seekless-formats",
     "seekless-fs-model",
@@ -226,7 +229,7 @@ fn fuzz_in(stages: &mut Stages, seed: u64) -> Result<()> {
     for package in PROPERTY_TESTED {
         stages.run(&format!("properties of {package}"), || {
             let mut tests = cargo();
-            tests.env("PROPTEST_CASES", "2000").env("PROPTEST_RNG_SEED", seed.to_string());
+            tests.env("PROPTEST_CASES", "2000").env(PROPERTY_SEED, seed.to_string());
             run(tests.args(["test", "--quiet", "--package", package]))
         })?;
     }

@@ -25,8 +25,15 @@ pub fn root() -> &'static Path {
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    // What a check finds is a function of the tree. Fuzzing and people give seeds of their own.
+    if std::env::var_os(PROPERTY_SEED).is_none() {
+        command.env(PROPERTY_SEED, "1");
+    }
     command
 }
+
+/// The variable with the seed of property tests.
+pub const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
 /// Runs a program with its output on ours.
 ///

@@ -2,7 +2,7 @@
 //! there afterwards must be the same.
 
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestCaseError};
+use proptest::test_runner::TestCaseError;
 use seekless_crashfs::{Disk, Model};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -289,7 +289,6 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 400,
         failure_persistence: None,
-        rng_seed: RngSeed::Fixed(1),
         ..ProptestConfig::default()
     })]
 
