@@ -15,6 +15,7 @@ mod micro;
 mod needs;
 mod read;
 mod rules;
+mod story;
 mod tree;
 mod trees;
 
@@ -26,6 +27,7 @@ pub use micro::{
 pub use needs::{Modelled, Need};
 pub use read::Unmodelled;
 pub use rules::{Covers, Model, Rule};
+pub use story::{MissingSync, Why};
 pub use tree::{Found, Step, Tree, difference};
 pub use trees::Trees;
 
