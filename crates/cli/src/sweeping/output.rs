@@ -41,17 +41,7 @@ pub fn print_policies(reports: &[PolicyReport], args: &SweepArgs, out: &mut dyn 
         true => policies::write_json(reports).map_err(std::io::Error::from)?,
         false => policies::write(reports, Style::of_stdout().is_coloured()),
     };
-    write!(out, "{text}")?;
-    out.flush()?;
-    for PolicyReport { policy, report } in reports {
-        if let Some(path) = &args.junit {
-            save(&named(path, policy), &junit::write(report)?)?;
-        }
-        if let Some(path) = &args.html {
-            save(&named(path, policy), &html::write(report))?;
-        }
-    }
-    Ok(())
+    print_all(&text, reports.iter().map(|one| (&*one.policy, &one.report)), args, out)
 }
 
 /// The same for models of file systems.
@@ -63,14 +53,24 @@ pub fn print_models(reports: &[ModelReport], args: &SweepArgs, out: &mut dyn Wri
         true => models::write_json(reports).map_err(std::io::Error::from)?,
         false => models::write(reports, Style::of_stdout().is_coloured()),
     };
+    print_all(&text, reports.iter().map(|one| (&*one.model, &one.report)), args, out)
+}
+
+/// Prints what is said of several reports, and writes the files of each.
+fn print_all<'r>(
+    text: &str,
+    reports: impl Iterator<Item = (&'r str, &'r Report)>,
+    args: &SweepArgs,
+    out: &mut dyn Write,
+) -> Outcome {
     write!(out, "{text}")?;
     out.flush()?;
-    for ModelReport { model, report } in reports {
+    for (name, report) in reports {
         if let Some(path) = &args.junit {
-            save(&named(path, model), &junit::write(report)?)?;
+            save(&named(path, name), &junit::write(report)?)?;
         }
         if let Some(path) = &args.html {
-            save(&named(path, model), &html::write(report))?;
+            save(&named(path, name), &html::write(report))?;
         }
     }
     Ok(())

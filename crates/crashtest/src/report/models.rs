@@ -3,11 +3,9 @@
 //! Named file systems decide. What POSIX promises, and no more, is a row that informs: many
 //! programs rely on more, and say so nowhere.
 
-use super::policies::counts;
-use super::units::many;
-use super::{Report, Verdict, json, text};
+use super::policies::together;
+use super::{Report, Verdict, json};
 use serde::Serialize;
-use std::fmt::Write as _;
 
 /// The model that informs and does not decide, unless it is the only one.
 pub const INFORMS: &str = "posix";
@@ -78,22 +76,10 @@ pub fn sentence(reports: &[ModelReport]) -> String {
 
 /// The table and the reports as text, with or without terminal colours.
 pub fn write(reports: &[ModelReport], colour: bool) -> String {
-    let mut out = format!("{}\n\n", headline(reports));
     let rows = reports.iter().map(|one| (one.model.as_str(), &one.report));
-    out += &counts("model", &rows.collect::<Vec<_>>());
-    for ModelReport { model, report } in reports {
-        // Writing to a string does not fail.
-        let _ = write!(out, "\nmodel {model}\n{}", text::body(report, colour));
-    }
-    let undecided = reports.iter().map(|one| one.report.coverage.hung + one.report.coverage.failed);
-    match undecided.sum::<u64>() {
-        0 => {}
-        count => {
-            let _ = writeln!(out, "\n{} without a verdict of the check", many(count, "state"));
-        }
-    }
-    let _ = writeln!(out, "\nModels: {}.", sentence(reports));
-    out
+    let rows: Vec<(&str, &Report)> = rows.collect();
+    let last = format!("Models: {}.", sentence(reports));
+    together("model", &headline(reports), &rows, &last, colour)
 }
 
 #[derive(Serialize)]
@@ -118,11 +104,10 @@ struct One<'r> {
 /// # Errors
 /// If the serializer fails; the model gives it no cause to.
 pub fn write_json(reports: &[ModelReport]) -> Result<String, serde_json::Error> {
-    let one = |one: &'_ ModelReport| decides(one, reports);
-    let models = reports.iter().map(|report| One {
-        model: &report.model,
-        decides: one(report),
-        form: json::form(&report.report),
+    let models = reports.iter().map(|one| One {
+        model: &one.model,
+        decides: decides(one, reports),
+        form: json::form(&one.report),
     });
     let form = Form {
         format: json::FORMAT,

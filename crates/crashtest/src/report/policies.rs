@@ -62,25 +62,39 @@ pub fn headline(reports: &[PolicyReport]) -> String {
 
 /// The table and the reports as text, with or without terminal colours.
 pub fn write(reports: &[PolicyReport], colour: bool) -> String {
-    let mut out = format!("{}\n\n", headline(reports));
     let rows = reports.iter().map(|one| (one.policy.as_str(), &one.report));
-    out += &counts("policy", &rows.collect::<Vec<_>>());
-    for PolicyReport { policy, report } in reports {
-        let _ = write!(out, "\npolicy {policy}\n{}", text::body(report, colour));
+    let rows: Vec<(&str, &Report)> = rows.collect();
+    let last = enough::of_policies(reports).line();
+    together("policy", &headline(reports), &rows, &last, colour)
+}
+
+/// Reports as one text: a headline, a table with a row for each, each report, and a last line.
+/// `noun` is what their names are names of.
+pub(super) fn together(
+    noun: &str,
+    headline: &str,
+    reports: &[(&str, &Report)],
+    last: &str,
+    colour: bool,
+) -> String {
+    let mut out = format!("{headline}\n\n{}", counts(noun, reports));
+    for (name, report) in reports {
+        // Writing to a string does not fail.
+        let _ = write!(out, "\n{noun} {name}\n{}", text::body(report, colour));
     }
-    let undecided = reports.iter().map(|one| one.report.coverage.hung + one.report.coverage.failed);
+    let undecided = reports.iter().map(|(_, one)| one.coverage.hung + one.coverage.failed);
     match undecided.sum::<u64>() {
         0 => {}
         count => {
             let _ = writeln!(out, "\n{} without a verdict of the check", many(count, "state"));
         }
     }
-    let _ = writeln!(out, "\n{}", enough::of_policies(reports).line());
+    let _ = writeln!(out, "\n{last}");
     out
 }
 
 /// The table that compares reports: a row for each, with its name.
-pub(super) fn counts(head: &str, reports: &[(&str, &Report)]) -> String {
+fn counts(head: &str, reports: &[(&str, &Report)]) -> String {
     let mut out = String::new();
     let width = reports.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(head.len());
     let mut row = |cells: [&str; 6]| {
