@@ -2,7 +2,8 @@
 //!
 //! Each worker has a [`copy`] of the tree. From state to state only what differs is written
 //! ([`steps`]), and what the check before has changed. [`checker`] shows a copy to the check at the
-//! path of the run, by a bind mount in namespaces of the worker, where the machine allows these.
+//! path of the run: by a bind mount in namespaces of the worker, or where the machine allows none,
+//! by a copy that lies there.
 
 pub mod checker;
 pub mod copy;

@@ -4,16 +4,15 @@
 //! memory that records ([`device`], [`run`]). A crash state is an image in memory: it is recovered
 //! as its owner would recover it ([`recover`]) and shown to the check as a directory ([`check`]),
 //! unless a state with an equal tree was. Where this process may not mount, its tree is copied to a
-//! plain directory ([`directory`]).
+//! plain directory ([`mod@tree`]).
 //! [`crate::calls`] records calls in place of blocks, and replays them under each policy.
 
 pub mod check;
 pub mod device;
-pub mod directory;
 pub mod policy;
 pub mod recover;
 pub mod run;
-mod tree;
+pub mod tree;
 
 use crate::file_system::MakeError;
 use crate::sandbox::Mounting;

@@ -5,6 +5,7 @@
 //! not there.
 
 use crate::file_system::{FileSystem, Program};
+use crate::sandbox::rootless::has_rights;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -13,8 +14,6 @@ use std::process::{Command, Stdio};
 
 /// Arguments that give a container what is needed.
 const CONTAINER: &str = "start the container with --privileged";
-/// The number of `CAP_SYS_ADMIN` among the capabilities.
-const SYS_ADMIN: u32 = 21;
 
 /// What the machine has.
 #[derive(Clone, Debug)]
@@ -150,11 +149,10 @@ fn ready(facts: &Facts) -> Ready {
 
 /// Gathers the facts of this machine.
 pub fn facts(fs: FileSystem) -> Facts {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let missing = fs.programs().iter().filter(|program| program.find().is_none());
     Facts {
-        admin: has_admin(&status),
+        admin: has_rights(),
         user_namespace: !maps_all_users(&users),
         container: in_container(),
         fuse: opens("/dev/fuse"),
@@ -164,13 +162,6 @@ pub fn facts(fs: FileSystem) -> Facts {
         ublk: Path::new("/dev/ublk-control").exists(),
         nbd: Path::new("/dev/nbd0").exists(),
     }
-}
-
-/// Reads the effective capabilities of `/proc/self/status`.
-fn has_admin(status: &str) -> bool {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let set = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    set.is_some_and(|set| set >> SYS_ADMIN & 1 == 1)
 }
 
 /// Whether `/proc/self/uid_map` is that of the machine: every user is itself.
@@ -276,10 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_read_as_the_kernel_writes_them() {
-        assert!(has_admin("Name:\tx\nCapEff:\t000001ffffffffff\n"));
-        assert!(!has_admin("CapEff:\t00000000a80425fb\n"), "a container by default");
-        assert!(!has_admin(""));
+    fn a_user_namespace_is_told_from_the_machine() {
         assert!(maps_all_users("         0          0 4294967295\n"));
         assert!(!maps_all_users("         0       1000          1\n"));
         let facts = Facts { user_namespace: true, ..complete() };

@@ -17,7 +17,7 @@ pub mod point;
 pub mod pool;
 pub mod process;
 pub mod protocol;
-mod rootless;
+pub(crate) mod rootless;
 mod tree;
 pub mod worker;
 

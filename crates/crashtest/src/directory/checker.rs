@@ -7,24 +7,24 @@ use crate::sandbox::{SandboxOptions, Workers};
 use seekless_calls::model::Tree;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The directory below that of the test in which copies are.
-const COPIES: &str = "copies";
+/// The directory of a test in which its files are, and states are shown.
+const PLACE: &str = "mnt";
 
-/// Where the check finds a state.
+/// How checks find a state at the path of the run, which software may keep in its files.
 #[derive(Debug)]
-enum Where {
-    /// At the path of the run: each worker has namespaces of its own, where its copy is mounted.
-    AtTheRun(Box<Workers>),
-    /// At the path of the copy.
-    AtTheCopy(Check),
+enum Shows {
+    /// Each worker has namespaces of its own, where its copy is mounted.
+    Mounts(Box<Workers>),
+    /// There is one copy, at that path, so checks run one after the other.
+    One(Check),
 }
 
 /// Shows states as directories, and checks them.
 #[derive(Debug)]
 pub struct DirectoryChecker {
-    place: Where,
+    shows: Shows,
     /// The copies that no check has.
     idle: Mutex<Vec<Copy>>,
     returned: Condvar,
@@ -32,45 +32,49 @@ pub struct DirectoryChecker {
 }
 
 impl DirectoryChecker {
-    /// A checker with so many copies in `options.dir`. The states are those of a recording of which
-    /// `empty` is the tree without entries. `options.mount` is not used.
+    /// A checker with so many copies in the directory `copies`. They are shown at `mnt` in
+    /// `options.dir`. The states are those of a recording of which `empty` is the tree without
+    /// entries. `options.mount` and `options.copies` are not used.
     ///
-    /// Where this process may not make namespaces, checks find states at the paths of the copies,
-    /// and run beside each other; [`Checker::shared`] says so.
+    /// Where this process may not make namespaces there is one copy, in place of what `mnt` holds,
+    /// and checks share the machine: [`Checker::shared`] says so.
     ///
     /// # Errors
-    /// If the directory cannot be used.
-    pub fn new(options: SandboxOptions, count: usize, empty: &Tree) -> io::Result<Self> {
-        let copies = std::path::absolute(&options.dir)?.join(COPIES);
-        let mut idle = Vec::new();
-        for number in 0..count.max(1) {
-            let root = copies.join(number.to_string());
-            std::fs::create_dir_all(&root)?;
-            super::steps::empty(&root)?;
-            idle.push(Copy::new(&root, empty.clone())?);
-        }
+    /// If a directory cannot be used.
+    pub fn new(
+        options: SandboxOptions,
+        copies: &Path,
+        count: usize,
+        empty: &Tree,
+    ) -> io::Result<Self> {
+        let (copies, count) = (std::path::absolute(copies)?, count.max(1));
+        let place = std::path::absolute(&options.dir)?.join(PLACE);
         let check = Check {
-            command: options.command.clone(),
+            command: options.command.replace(DIR, &quoted(&place.to_string_lossy())),
             patience: options.timeout,
-            stop: std::sync::Arc::clone(&options.stop),
+            stop: Arc::clone(&options.stop),
         };
-        let bound = SandboxOptions { mount: None, copies: Some(copies), ..options };
-        let (place, shared) = match Workers::new(bound, count.max(1)) {
+        std::fs::create_dir_all(&copies)?;
+        let bound = SandboxOptions { mount: None, copies: Some(copies.clone()), ..options };
+        let (shows, shared, roots) = match Workers::new(bound, count) {
             Ok(workers) => {
                 let shared = workers.shared().to_vec();
-                (Where::AtTheRun(Box::new(workers)), shared)
+                let roots = (0..count).map(|number| copies.join(number.to_string())).collect();
+                (Shows::Mounts(Box::new(workers)), shared, roots)
             }
-            Err(error) => {
-                let shared = vec![format!("paths, processes and the network ({error})")];
-                (Where::AtTheCopy(check), shared)
-            }
+            Err(error) => (
+                Shows::One(check),
+                vec![format!("processes and the network ({error})")],
+                vec![place],
+            ),
         };
-        Ok(DirectoryChecker { place, idle: Mutex::new(idle), returned: Condvar::new(), shared })
-    }
-
-    /// True if checks find states at the path of the run.
-    pub fn is_at_the_run(&self) -> bool {
-        matches!(self.place, Where::AtTheRun(_))
+        let copy = |root: PathBuf| {
+            std::fs::create_dir_all(&root)?;
+            super::steps::empty(&root)?;
+            Copy::new(&root, empty.clone())
+        };
+        let idle: io::Result<Vec<Copy>> = roots.into_iter().map(copy).collect();
+        Ok(DirectoryChecker { shows, idle: Mutex::new(idle?), returned: Condvar::new(), shared })
     }
 
     fn take(&self) -> Taken<'_> {
@@ -93,13 +97,9 @@ impl Checker for DirectoryChecker {
         let mut taken = self.take();
         let copy = taken.copy.as_mut().expect("it was taken with one");
         copy.show(tree)?;
-        match &self.place {
-            Where::AtTheRun(workers) => workers.check_copy(&name(copy.root()), variables),
-            Where::AtTheCopy(check) => {
-                let place = quoted(&copy.root().to_string_lossy());
-                let command = check.command.replace(DIR, &place);
-                Check { command, ..check.clone() }.run(copy.root(), variables)
-            }
+        match &self.shows {
+            Shows::Mounts(workers) => workers.check_copy(&name(copy.root()), variables),
+            Shows::One(check) => check.run(copy.root(), variables),
         }
     }
 

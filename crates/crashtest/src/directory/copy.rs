@@ -99,8 +99,18 @@ impl Copy {
     /// Makes the directory show a tree, whatever a check has done to it. Gives the number of steps.
     ///
     /// # Errors
-    /// As the system refuses a step. The copy is of no use after that.
+    /// As the system refuses a step. The next tree then begins with an empty directory.
     pub fn show(&mut self, tree: &Tree) -> io::Result<usize> {
+        let shown = self.try_to_show(tree);
+        if shown.is_err() {
+            // Nothing that is there is trusted.
+            self.shows = tree.without_entries();
+            self.stamps.clear();
+        }
+        shown
+    }
+
+    fn try_to_show(&mut self, tree: &Tree) -> io::Result<usize> {
         self.make_writable()?;
         self.forget_changed()?;
         let steps = difference(&self.shows, tree);
@@ -242,5 +252,67 @@ impl Copy {
             }
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seekless_calls::model::{Attributes, Object};
+    use seekless_fs::call::New;
+
+    /// A file `f` of these bytes.
+    fn tree(bytes: &'static [u8]) -> Tree {
+        let object = |what, mode| Object {
+            ino: 0,
+            what,
+            attributes: Attributes { mode: Some(mode), ..Attributes::default() },
+        };
+        let objects = [object(New::Directory, 0o755), object(New::File, 0o644)];
+        let mut tree = Tree::new(objects.into());
+        let set = NameChange { directory: TOP, name: b"f"[..].into(), object: Some(1) };
+        tree.apply(&Change::Names { sets: vec![set], replacing: None });
+        tree.apply(&Change::Grow { object: 1, to: bytes.len() as u64 });
+        tree.apply(&Change::Page { object: 1, at: 0, data: bytes.into() });
+        tree
+    }
+
+    /// What a file holds after a check stored other bytes into it and no stamp shows that, as
+    /// within a tick of the clock, or on tmpfs. `stamped` is the clock at the last look.
+    fn after_a_hidden_change(stamped: Tick, compares_content: bool) -> Vec<u8> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("f");
+        let mut copy = Copy::new(dir.path(), tree(b"good").without_entries()).expect("empty");
+        copy.show(&tree(b"good")).expect("shown");
+        std::fs::write(&file, "evil").expect("written");
+        copy.stamps = copy.scan().expect("a directory");
+        (copy.stamped, copy.compares_content) = (stamped, compares_content);
+        copy.show(&tree(b"good")).expect("shown");
+        std::fs::read(file).expect("there")
+    }
+
+    #[test]
+    fn content_is_compared_where_stamps_may_hide_a_change() {
+        let (past, future) = ((0, 0), (i64::MAX, 0));
+        assert_eq!(after_a_hidden_change(past, false), b"good", "within a tick");
+        assert_eq!(after_a_hidden_change(future, true), b"good", "on tmpfs");
+        // Else stamps are trusted: a change that they hide stays.
+        assert_eq!(after_a_hidden_change(future, false), b"evil");
+    }
+
+    #[test]
+    fn after_a_step_that_failed_the_next_tree_is_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut copy = Copy::new(dir.path(), tree(b"one").without_entries()).expect("empty");
+        copy.show(&tree(b"one")).expect("shown");
+        // A name that no directory takes.
+        let mut bad = tree(b"two");
+        let name = vec![b'x'; 300].into();
+        let set = NameChange { directory: TOP, name, object: Some(1) };
+        bad.apply(&Change::Names { sets: vec![set], replacing: None });
+        assert!(copy.show(&bad).is_err());
+        copy.show(&tree(b"one")).expect("shown");
+        assert_eq!(std::fs::read(dir.path().join("f")).expect("there"), b"one");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1);
     }
 }

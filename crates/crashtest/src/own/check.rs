@@ -4,10 +4,9 @@
 //! A state that cannot be recovered is bad, as one that the kernel does not mount. States with
 //! equal trees and acknowledgements are checked once: a check is to depend on nothing else.
 
-use super::directory::{self, Unshown};
 use super::policy::OwnPolicy;
 use super::recover::{Recovered, recover};
-use super::tree::fingerprint;
+use super::tree::{self, Size, Unshown, tree};
 use crate::directory::DirectoryChecker;
 use crate::file_system::FileSystem;
 use crate::replay::check::{ACKED_FILE, Ask, Checked, Checker, Verdict};
@@ -15,6 +14,7 @@ use crate::replay::image::Image;
 use crate::replay::stop::Stop;
 use crate::sandbox::worker::STATE;
 use crate::sandbox::{SandboxOptions, Workers};
+use seekless_calls::model::Tree;
 use seekless_engine::io::IoError;
 use seekless_formats::FsError;
 use seekless_serve::files::Detached;
@@ -81,9 +81,10 @@ impl OwnChecker {
                 let options = SandboxOptions { mount: Some(super::mounting()), ..options };
                 Shows::Mounts(Box::new(Workers::new(options, count)?))
             }
-            Shown::Copied => {
-                Shows::Copies(DirectoryChecker::new(options, count, &directory::empty())?)
-            }
+            Shown::Copied => Shows::Copies({
+                let copies = options.dir.join("copies");
+                DirectoryChecker::new(options, &copies, count, &tree::empty())?
+            }),
         };
         Ok(OwnChecker { shows, stop, policy, known: Mutex::default() })
     }
@@ -108,9 +109,14 @@ impl OwnChecker {
         let is_told = |name: &str| name != STATE && name != ACKED_FILE;
         let told = variables.iter().filter(|(name, _)| is_told(name));
         let told: Vec<String> = told.map(|(_, value)| value.clone()).collect();
-        let trees: Option<Vec<u128>> =
-            disks.iter().map(|disk| fingerprint(disk, self.policy)).collect();
-        let key = trees.map(|trees| (trees, told));
+        let size = match self.shows {
+            Shows::Mounts(_) => Size::Small,
+            Shows::Copies(_) => Size::Any,
+        };
+        let trees: Result<Vec<Tree>, Unshown> =
+            disks.iter().map(|disk| tree(disk, self.policy, size)).collect();
+        let prints = trees.as_ref().ok().map(|trees| trees.iter().map(Tree::print).collect());
+        let key = prints.map(|prints: Vec<u128>| (prints, told));
         let known = key.as_ref().and_then(|key| self.known().get(key).cloned());
         if let Some(known) = known.filter(|known| ask == Ask::Known || known.is_settled) {
             return Ok(known.checked);
@@ -119,33 +125,13 @@ impl OwnChecker {
             Shows::Mounts(workers) => mounted(workers, recovered, variables),
             Shows::Copies(directories) => {
                 drop(recovered);
-                self.copied(directories, disks, variables)
+                copied(directories, trees, variables)
             }
         };
         if let (Some(key), Ok(checked)) = (key, &checked) {
             self.learn(key, checked, ask);
         }
         checked
-    }
-
-    fn copied(
-        &self,
-        directories: &DirectoryChecker,
-        disks: &[Arc<Image>],
-        variables: &[(&str, String)],
-    ) -> io::Result<Checked> {
-        let [disk] = disks else {
-            let text = "states of two disks are not copied to directories";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        };
-        match directory::tree(disk, self.policy) {
-            Ok(tree) => directories.check_tree(&tree, variables),
-            Err(Unshown::FileSystem(error)) => Ok(not_recovered(&error)),
-            Err(Unshown::Unreadable { path, errno }) => {
-                let output = format!("{path} cannot be read: {errno}\n");
-                Ok(Checked { verdict: Verdict::Bad(NOT_RECOVERED), output })
-            }
-        }
     }
 
     fn learn(&self, key: Key, checked: &Checked, ask: Ask) {
@@ -209,6 +195,26 @@ fn mounted(
     let checked = workers.check_mounts(mounts, variables);
     all.into_iter().for_each(Detached::abandon);
     checked
+}
+
+/// Runs the check on the tree of a state, in a plain directory.
+fn copied(
+    directories: &DirectoryChecker,
+    trees: Result<Vec<Tree>, Unshown>,
+    variables: &[(&str, String)],
+) -> io::Result<Checked> {
+    match trees.as_deref() {
+        Ok([tree]) => directories.check_tree(tree, variables),
+        Ok(_) => {
+            let text = "states of two disks are not copied to directories";
+            Err(io::Error::new(io::ErrorKind::Unsupported, text))
+        }
+        Err(Unshown::FileSystem(error)) => Ok(not_recovered(error)),
+        Err(error @ (Unshown::Unreadable { .. } | Unshown::Large)) => {
+            let output = format!("{error}\n");
+            Ok(Checked { verdict: Verdict::Bad(NOT_RECOVERED), output })
+        }
+    }
 }
 
 /// The state in a file.

@@ -12,9 +12,13 @@ const SYS_ADMIN: u32 = 21;
 /// `_LINUX_CAPABILITY_VERSION_3`: two structures of 32 capabilities each.
 const VERSION: u32 = 0x2008_0522;
 
-/// True if this process may make namespaces as it is.
-pub(super) fn has_rights() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// True if this process may make namespaces and mounts as it is.
+pub(crate) fn has_rights() -> bool {
+    has_admin(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// Reads the effective capabilities of `/proc/self/status`.
+fn has_admin(status: &str) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     set.is_some_and(|set| set >> SYS_ADMIN & 1 == 1)
@@ -88,4 +92,16 @@ pub(super) fn give_up() -> io::Result<()> {
     let done =
         unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_read_as_the_kernel_writes_them() {
+        assert!(has_admin("Name:\tx\nCapEff:\t000001ffffffffff\n"));
+        assert!(!has_admin("CapEff:\t00000000a80425fb\n"), "a container by default");
+        assert!(!has_admin(""));
+    }
 }

@@ -211,14 +211,23 @@ impl Test<'_> {
             isolation: self.args.sweep.isolation(),
             timeout: self.args.sweep.timeout,
             stop: Arc::clone(self.stop),
-            dir: self.dir.clone(),
+            dir: self.shown_in(),
             copies: None,
         };
         let calls = session.history().calls();
         let empty = calls.map(|calls| calls.whole().without_entries());
         let empty = empty.ok_or_else(|| Failure::failed("a recording of a disk has no trees"))?;
-        DirectoryChecker::new(options, count, &empty)
+        DirectoryChecker::new(options, &self.path("copies"), count, &empty)
             .map_err(|error| Failure::failed(format!("cannot show states: {error}")))
+    }
+
+    /// The directory below which states are shown: that of the run, since software keeps absolute
+    /// paths in its files. One that this user may not write is left alone.
+    fn shown_in(&self) -> PathBuf {
+        use rustix::fs::{Access, access};
+        let earlier = self.args.calls.as_ref();
+        let earlier = earlier.filter(|dir| access(dir.as_path(), Access::WRITE_OK).is_ok());
+        earlier.unwrap_or(&self.dir).clone()
     }
 
     /// The command that checks a state again.

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
+/// A setup that keeps the path of the run in a file, and a check that its state is there.
+const SAYS_WHERE: &str = "echo {dir} > {dir}/path";
+const AT_THE_RUN: &str = "test $(cat {dir}/path) = {dir} || exit 9";
 /// A user without rights.
 const USER: &str = "65534";
 
@@ -280,4 +283,70 @@ fn remove_kept(tmp: &Path) {
         assert!(!entry.path().join("copies").exists(), "copies of states are removed");
         fs::remove_dir_all(entry.path()).expect("removed");
     }
+}
+
+/// Software keeps absolute paths in its files, so each state is where the run was. That holds for
+/// a later check of the same calls, too.
+#[test]
+fn states_are_at_the_path_of_the_run() {
+    if !can_trace() {
+        return;
+    }
+    let home = Home::new();
+    let dir = home.path("tmp").join("test").display().to_string();
+    let check = format!("{ROWS}; {AT_THE_RUN}");
+    let args = ["--setup", SAYS_WHERE, "--run", DURABLE, "--check", &check];
+    home.ends(&[&["--model", "ext4", "--dir", &dir], &args[..]].concat(), 0);
+    home.ends(&["--model", "ext4", "--calls", &dir, "--check", &check], 0);
+}
+
+/// As in a container whose runtime lets no user make namespaces: one state after the other, at the
+/// path of the run.
+#[test]
+fn without_namespaces_checks_share_the_machine_and_say_so() {
+    if !can_trace() {
+        return;
+    }
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let confined = |arguments: &[&str]| {
+        let mut test = command("unshare");
+        test.args(["--user", "--map-root-user", "sh", "-c", none, "sh"]);
+        test.args(["setpriv", "--bounding-set=-all", "--inh-caps=-all"]).args(arguments);
+        test
+    };
+    if !confined(&["true"]).output().is_ok_and(|probe| probe.status.success()) {
+        return skip("this machine lets no process make a user namespace");
+    }
+    let home = Home::new();
+    let program = home.program.display().to_string();
+    let check = format!("{ROWS}; {AT_THE_RUN}");
+    for (workload, code, verdict) in [(DURABLE, 0, "GREEN"), (FORGETFUL, 1, "RED")] {
+        let arguments = [&*program, "crash-test", "--model", "ext4", "--setup", SAYS_WHERE];
+        let arguments = [&arguments[..], &["--run", workload, "--check", &check]].concat();
+        let mut test = confined(&arguments);
+        let ended = run(test.current_dir(home.path("tmp")).env("TMPDIR", home.path("tmp")));
+        expect_code(&ended, code);
+        assert!(ended.out.starts_with(verdict), "{}", ended.out);
+        assert!(ended.out.contains("processes and the network ("), "{}", ended.out);
+    }
+}
+
+/// The second opinion: file systems of Seekless replay the calls, and their states are copied.
+#[test]
+fn calls_are_replayed_under_every_policy_without_root() {
+    if !can_trace() {
+        return;
+    }
+    let home = Home::new();
+    let test = |workload: &str, code: i32| {
+        let args = ["--fs", "seekless:ffs:all", "--size", "16M", "--run", workload];
+        home.ends(&[&args[..], &["--check", ROWS]].concat(), code)
+    };
+    let synced = format!("touch {{dir}}/log; sync {{dir}}; {DURABLE}");
+    let good = test(&synced, 0);
+    assert!(good.err.contains("system calls are recorded: this machine"), "{}", good.err);
+    assert!(good.out.starts_with("GREEN: no bad state under async, "), "{}", good.out);
+    home.assert_nothing_left();
+    let bad = test(FORGETFUL, 1);
+    assert!(bad.out.starts_with("RED: bad states under async, "), "{}", bad.out);
 }
