@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const LAYOUTS: [&str; 7] = ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "dcd"];
+const LAYOUTS: [&str; 8] = ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "lld", "dcd"];
 
 /// Simulations of each layout.
 const SIMULATIONS: [&str; 4] = [

@@ -38,6 +38,8 @@ planted_bugs! {
     ReorganiserWritesStale: "the reorganiser writes blocks that a client has replaced",
     StaleStampWins: "recovery takes an older version",
     PartialTransaction: "recovery applies a part of a transaction",
+    UnitSplit: "a part of a transaction can be durable before the rest",
+    PartialOverwritten: "a segment that is not full is written again where it lies",
     PartialGroup: "recovery applies a part of a scattered transaction",
     DescriptorFreedEarly: "the list of a transaction is freed too early",
     TombstoneLost: "a trim leaves no tombstone",
@@ -135,7 +137,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for the virtual log.
-    pub const VLOG: [PlantedBug; 18] = [
+    pub const VLOG: [PlantedBug; 19] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MapBeforeData,
@@ -154,6 +156,7 @@ impl PlantedBug {
         PlantedBug::WaiterForgotten,
         PlantedBug::PunchedEarly,
         PlantedBug::RefusedPlaceNamed,
+        PlantedBug::UnitSplit,
     ];
 
     /// Bugs for a log on a striped array: one device may have a part of a write and the other may
@@ -213,7 +216,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for the log-structured layouts.
-    pub const LFS: [PlantedBug; 12] = [
+    pub const LFS: [PlantedBug; 13] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::FreeBeforeCommit,
         PlantedBug::MissingFlush,
@@ -226,6 +229,7 @@ impl PlantedBug {
         PlantedBug::CheckpointBeforeMap,
         PlantedBug::CrcSums,
         PlantedBug::PunchedEarly,
+        PlantedBug::UnitSplit,
     ];
 
     /// Bugs for Wolf, which shares the engine of `Lfs`: those where its policies decide what is
@@ -235,6 +239,15 @@ impl PlantedBug {
         PlantedBug::FreeBeforeCommit,
         PlantedBug::FreeBeforeCheckpoint,
         PlantedBug::CleanerFreesEarly,
+    ];
+
+    /// Bugs for the logical disk, which shares it as well.
+    pub const LLD: [PlantedBug; 5] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::FreeBeforeCommit,
+        PlantedBug::FreeBeforeCheckpoint,
+        PlantedBug::CleanerFreesEarly,
+        PlantedBug::PartialOverwritten,
     ];
 
     /// Bugs for HyLog.

@@ -16,6 +16,7 @@ pub mod one_by_one;
 pub mod place;
 pub mod punch;
 pub mod read;
+pub mod runs;
 pub mod write;
 pub mod writes;
 

@@ -21,6 +21,7 @@ mod clean;
 mod durability;
 mod format;
 mod hylog;
+mod lld;
 mod log;
 mod map;
 pub mod options;
@@ -40,11 +41,11 @@ mod write;
 
 use crate::descriptor::Descriptor;
 use crate::punch::NO_PUNCH;
-use crate::shared::SEGMENT;
+use crate::shared::{MOST_OF_GROUP, SEGMENT};
 use crate::witness::Witness;
 use checkpoint::{Checkpoint, Phase};
 use clean::Cleaner;
-use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, default_segment};
+use format::{Geometry, MAX_DEVICE_BLOCKS, PLUGGABLE, RESERVE, default_segment};
 use hylog::Outlook;
 use hylog::cost::Prices;
 use seekless_engine::arm::Arm;
@@ -52,7 +53,7 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::Extent;
 use seekless_engine::io::{Breakdown, Done, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Layer, Port, Status};
+use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
 use seekless_engine::layout::Promises;
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
@@ -61,12 +62,13 @@ use seekless_engine::options::Options;
 use seekless_engine::planted::PlantedBug;
 use seekless_engine::request_table::{Limits, RequestTable, Work};
 use seekless_engine::superblock::Superblock;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, MILLIS, Time};
 
 pub use format::segment_for;
 use log::Log;
 use map::Map;
-pub use options::{CLEANING, Cleaning, HOT_PERCENT, INTERVAL};
+pub use options::{CLEANING, Cleaning, HOT_PERCENT, INTERVAL, PARTIAL, Partial, VICTIMS, Victims};
 use overwrite::{Command, Overwriting};
 use policy::Policy;
 use pool::Pool;
@@ -147,6 +149,8 @@ pub struct Lfs {
     log: Log,
     witness: Witness,
     atomic_blocks: u64,
+    /// Most blocks of a transaction.
+    group_blocks: u64,
     in_flight_limit: u64,
 
     checkpoint: Checkpoint,
@@ -155,6 +159,7 @@ pub struct Lfs {
     cleaner: Cleaner,
     /// How space is to be won back, and whether the format allows holes to be plugged.
     cleaning: Cleaning,
+    victims: Victims,
     pluggable: bool,
     service: Service,
     starving: bool,
@@ -175,6 +180,9 @@ impl Lfs {
         let slack = geometry.capacity().saturating_sub(geometry.blocks);
         let meta = geometry.slices() + geometry.indices();
         let interval = CHECKPOINT_BLOCKS.max(CHECKPOINT_RATIO * meta);
+        let policy = Policy::new(superblock.layout, geometry.blocks, options);
+        // A full volume with a small reserve has room for less.
+        let whole = if geometry.reserve < RESERVE { segment - 1 } else { 2 * (segment - 1) };
         Lfs {
             id: superblock.identity(),
             sums: superblock.sums,
@@ -182,7 +190,8 @@ impl Lfs {
             volatile: options.volatile,
             counters: Counters::default(),
             requests: RequestTable::new(options.read_only),
-            policy: Policy::new(superblock.layout, geometry.blocks, options),
+            victims: options.options.get(&VICTIMS).unwrap_or(policy.victims()),
+            policy,
             map: Map::new(&geometry),
             segments: Segments::new(geometry),
             punching: Punching::new(
@@ -193,7 +202,8 @@ impl Lfs {
             order: Vec::new(),
             log: Log::default(),
             witness: Witness::default(),
-            atomic_blocks: (2 * (segment - 1) + slack / 4).min(ATOMIC_BLOCKS),
+            atomic_blocks: (whole + slack / 4).min(ATOMIC_BLOCKS),
+            group_blocks: (whole + slack / 4).min(MOST_OF_GROUP),
             in_flight_limit: (4 * segment).max(ATOMIC_BLOCKS),
             checkpoint: Checkpoint::default(),
             checkpoint_interval: interval.min(geometry.device_blocks / 4),
@@ -362,9 +372,23 @@ impl Layer for Lfs {
     fn status(&self) -> &dyn Status {
         self
     }
+
+    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
+        Some(self)
+    }
+}
+
+impl Transactions for Lfs {
+    fn submit(&mut self, tag: Tag, all: Transaction, fua: bool, cx: &mut Cx<'_>) {
+        self.requests.accept_group(tag, all, fua, cx);
+    }
 }
 
 impl Status for Lfs {
+    fn transaction_blocks(&self) -> u64 {
+        self.group_blocks
+    }
+
     fn check(&self) {
         self.requests.check();
     }
@@ -384,7 +408,7 @@ impl Status for Lfs {
             self.counters;
         let plugged = self.cleaner.plugs.blocks;
         let written = data_blocks + summaries + map_blocks + overwritten + plugged;
-        vec![
+        let mut stats = vec![
             ("client_blocks_written", client_blocks as f64),
             ("device_blocks_written", written as f64),
             ("data_blocks_written", data_blocks as f64),
@@ -398,23 +422,28 @@ impl Status for Lfs {
             ("free_segments", self.segments.free() as f64),
             ("blocks_overwritten", overwritten as f64),
             ("hot_share", self.policy.hot_share()),
-        ]
+        ];
+        if let Policy::Lld(lld) = &self.policy {
+            stats.push(("blocks_rewritten", lld.again as f64));
+        }
+        stats
     }
 }
 
 /// Blocks of the device for a volume with segments of the size that `segment` gives.
-pub(super) fn device_blocks(logical: u64, segment: impl Fn(u64) -> u32) -> u64 {
+pub(super) fn device_blocks(logical: u64, reserve: u64, segment: impl Fn(u64) -> u32) -> u64 {
     let mut device = logical + (logical / 8).max(1024) + logical / 64;
-    while largest_volume(device, &segment) < logical && device < 2 * logical + 4096 {
+    while largest_volume(device, reserve, &segment) < logical && device < 2 * logical + 4096 {
         device += device / 64;
     }
     device
 }
 
-fn largest_volume(device: u64, segment: impl Fn(u64) -> u32) -> u64 {
+fn largest_volume(device: u64, reserve: u64, segment: impl Fn(u64) -> u32) -> u64 {
     let device_blocks = device.min(MAX_DEVICE_BLOCKS);
     let segment = segment(device_blocks);
-    let fits = |blocks| Geometry { blocks, device_blocks, segment, aligned: false }.fits_newly();
+    let geometry = Geometry { blocks: 0, device_blocks, segment, aligned: false, reserve };
+    let fits = |blocks| Geometry { blocks, ..geometry }.fits_newly();
     crate::sizes::largest(device_blocks, fits)
 }
 
@@ -431,7 +460,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         elsewhere: false,
     },
     format_options: &[&SEGMENT],
-    mount_options: &[&CLEANING, &NO_PUNCH],
+    mount_options: &[&CLEANING, &VICTIMS, &NO_PUNCH],
     device_flags: &["nvram"],
     planted_bugs: &PlantedBug::LFS,
     salvage: |disk, superblock| Ok(Box::new(recover::salvage::open(disk, superblock)?)),
@@ -460,8 +489,26 @@ pub const HYLOG: Descriptor = Descriptor {
         immediate: false,
         elsewhere: false,
     },
-    mount_options: &[&CLEANING, &INTERVAL, &HOT_PERCENT, &NO_PUNCH],
+    mount_options: &[&CLEANING, &VICTIMS, &INTERVAL, &HOT_PERCENT, &NO_PUNCH],
     planted_bugs: &PlantedBug::HYLOG,
+    ..DESCRIPTOR
+};
+
+/// The log as the logical disk keeps it.
+pub const LLD: Descriptor = Descriptor {
+    number: 8,
+    name: "lld",
+    summary: "the logical disk: a log of full segments of 512 KiB, cleaned in idle time",
+    mount_options: &[&CLEANING, &VICTIMS, &PARTIAL, &NO_PUNCH],
+    planted_bugs: &PlantedBug::LLD,
+    device_blocks: |logical, options| match options.get(&SEGMENT) {
+        Some(segment) => device_blocks(logical, lld::RESERVE, |_| segment),
+        None => device_blocks(logical, lld::RESERVE, lld::segment),
+    },
+    largest_volume: |device| largest_volume(device, lld::RESERVE, lld::segment),
+    usual_volume: |device| largest_volume(device, lld::RESERVE, lld::segment).min(device / 9 * 8),
+    check_size: lld::check_size,
+    suit: |_, _, options| options,
     ..DESCRIPTOR
 };
 
@@ -471,13 +518,13 @@ impl Layout for Lfs {
     /// An eighth more than the volume, so that cleaning costs little.
     fn device_blocks(logical: u64, options: &Options) -> u64 {
         match options.get(&SEGMENT) {
-            Some(segment) => device_blocks(logical, |_| segment),
-            None => device_blocks(logical, default_segment),
+            Some(segment) => device_blocks(logical, RESERVE, |_| segment),
+            None => device_blocks(logical, RESERVE, default_segment),
         }
     }
 
     fn largest_volume(device: u64) -> u64 {
-        largest_volume(device, default_segment)
+        largest_volume(device, RESERVE, default_segment)
     }
 
     fn usual_volume(device: u64) -> u64 {

@@ -46,6 +46,7 @@ layouts! {
     LFS => lfs::DESCRIPTOR,
     WOLF => lfs::WOLF,
     HYLOG => lfs::HYLOG,
+    LLD => lfs::LLD,
 }
 
 /// One of the layouts. It has all that its [`Descriptor`] has.
@@ -130,6 +131,16 @@ impl Kind {
     /// The volume that a device of `device` blocks gets unless a size is given.
     pub fn usual_volume(self, device: u64) -> u64 {
         (self.usual_volume)(device)
+    }
+}
+
+impl Kind {
+    /// The log-structured layouts, which share an engine.
+    pub const LOG_STRUCTURED: [Kind; 4] = [Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::LLD];
+
+    /// True if it is log-structured.
+    pub fn is_log_structured(self) -> bool {
+        Kind::LOG_STRUCTURED.contains(&self)
     }
 }
 

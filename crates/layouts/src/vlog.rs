@@ -37,7 +37,7 @@ use crate::eager::punch::Punching;
 use crate::eager::read::Reads;
 use crate::eager::writes::Writes;
 use crate::punch::NO_PUNCH;
-use crate::shared::PAST_UNREADABLE;
+use crate::shared::{MOST_OF_GROUP, PAST_UNREADABLE};
 use crate::witness::Witness;
 use compact::Compactor;
 use format::{Entry, FIXED_BLOCKS, MAX_DEVICE_BLOCKS, POOL_START, SLICE_ENTRIES};
@@ -53,7 +53,7 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::disk::Disk;
 use seekless_engine::io::Extent;
 use seekless_engine::io::{Done, Io, IoError, Tag};
-use seekless_engine::layer::{Cx, Layer, Port, Status};
+use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
@@ -61,6 +61,7 @@ use seekless_engine::options::Options;
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::{Limits, RequestTable, Work};
 use seekless_engine::superblock::Superblock;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, Time};
 use std::fmt;
 use tree::{SliceNr, Tree};
@@ -112,11 +113,15 @@ pub struct Vlog {
     dirty: Vec<SliceNr>,
     dirty_limit: usize,
     atomic_blocks: u64,
+    /// Most blocks of a transaction.
+    group_blocks: u64,
     free: FreeMap,
     punching: Punching,
     placer: Placer,
     plan: Option<Plan>,
     writes: Writes<Install>,
+    /// Slices that what is in flight will make dirty, at most.
+    touching: usize,
     /// Where the next write begins if it continues the last one.
     sequential_at: BlockNr,
     compactor: Compactor,
@@ -159,6 +164,7 @@ impl Vlog {
             dirty: Vec::new(),
             dirty_limit: (slack / 8).clamp(4, 4096) as usize,
             atomic_blocks: (slack / 4).clamp(1, ATOMIC_BLOCKS),
+            group_blocks: (slack / 4).clamp(1, MOST_OF_GROUP),
             free: FreeMap::new(superblock.device_blocks, options.arm),
             punching: Punching::new(
                 POOL_START..superblock.device_blocks - 1,
@@ -169,6 +175,7 @@ impl Vlog {
             placer: Placer::new(options.options.get(&FILL_PERCENT), options.arm),
             plan: None,
             writes: Writes::new(DATA),
+            touching: 0,
             sequential_at: 0,
             compactor: Compactor::new(compaction),
             reorganiser: Reorganiser::new(
@@ -206,7 +213,7 @@ impl Vlog {
                     self.begin_write(request, at, &data, cx)
                 }
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
-                Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
+                Some(Work::Group { request, all }) => self.begin_group(request, &all, cx),
                 None => {}
             }
         }
@@ -290,9 +297,23 @@ impl Layer for Vlog {
     fn status(&self) -> &dyn Status {
         self
     }
+
+    fn transactions(&mut self) -> Option<&mut dyn Transactions> {
+        Some(self)
+    }
+}
+
+impl Transactions for Vlog {
+    fn submit(&mut self, tag: Tag, all: Transaction, fua: bool, cx: &mut Cx<'_>) {
+        self.requests.accept_group(tag, all, fua, cx);
+    }
 }
 
 impl Status for Vlog {
+    fn transaction_blocks(&self) -> u64 {
+        self.group_blocks
+    }
+
     fn check(&self) {
         self.requests.check();
         self.commits.check();

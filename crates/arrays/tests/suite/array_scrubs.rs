@@ -109,7 +109,7 @@ fn place(geometry: &Geometry, at: u64) -> (usize, u64) {
 /// Each member is wrong somewhere, also where the layout keeps something twice.
 #[test]
 fn members_that_are_wrong_in_different_places_are_put_right() {
-    for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::VLOG, Kind::LOGE] {
+    for kind in Kind::LOG_STRUCTURED.into_iter().chain([Kind::VLOG, Kind::LOGE]) {
         for ((level, members), orderly) in SHAPES.map(|shape| (shape, true)) {
             let (mut media, content) = written(level, members, kind, orderly);
             let geometry = geometry(&mut media);

@@ -135,7 +135,7 @@ impl World {
 }
 
 fn kinds(level: Level) -> Vec<Kind> {
-    let mut kinds = vec![Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::VLOG];
+    let mut kinds: Vec<_> = Kind::LOG_STRUCTURED.into_iter().chain([Kind::VLOG]).collect();
     if level == Level::Raid1 {
         kinds.push(Kind::LOGE);
     }

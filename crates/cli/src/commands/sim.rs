@@ -187,7 +187,7 @@ enum Pattern {
 
 /// Refuses options that have no effect on any of the layouts.
 fn refuse_without_effect(args: &Args, given: &Given) -> Outcome {
-    let is_log = |kind: &Kind| matches!(*kind, Kind::LFS | Kind::WOLF | Kind::HYLOG);
+    let is_log = |kind: &Kind| kind.is_log_structured();
     let has_log = args.layout.iter().any(is_log);
     let mut layouts = args.layout.clone();
     if args.nvram.is_some() && has_log && !layouts.contains(&Kind::DCD) {

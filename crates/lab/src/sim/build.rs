@@ -187,7 +187,7 @@ impl Target {
 
     /// The size of the buffer, if this layout uses one.
     fn nvram(&self, kind: Kind) -> Option<u64> {
-        self.nvram.filter(|_| matches!(kind, Kind::LFS | Kind::WOLF | Kind::HYLOG))
+        self.nvram.filter(|_| kind.is_log_structured())
     }
 
     /// The device of the log, if this layout uses one.

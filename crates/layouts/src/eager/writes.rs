@@ -89,11 +89,6 @@ impl<T> Writes<T> {
         Writes { tag, parts: Slab::new(), refused: 0 }
     }
 
-    /// Number of parts in flight.
-    pub fn len(&self) -> usize {
-        self.parts.len()
-    }
-
     /// True if none is in flight.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()

@@ -7,7 +7,7 @@
 
 use super::Lfs;
 use super::clean::Way;
-use super::options::Cleaning;
+use super::options::{Cleaning, Victims};
 use super::segments::{Segment, SegmentNr};
 use seekless_engine::units::{MILLIS, Time};
 
@@ -86,9 +86,14 @@ impl Lfs {
         let gains = |one: &Segment| 1.0 - f64::from(one.live) / size >= least;
         let worth = |one: &Segment| {
             let used = f64::from(one.live) / size;
-            // A segment written just now is as old as a millisecond.
-            let age = if greedy { 1.0 } else { (now - one.youngest + MILLIS) as f64 };
-            (1.0 - used) * age / (1.0 + used)
+            match if greedy { Victims::Greedy } else { self.victims } {
+                Victims::Greedy => (1.0 - used) / (1.0 + used),
+                // A segment written just now is as old as a millisecond.
+                Victims::CostBenefit => {
+                    (1.0 - used) * (now - one.youngest + MILLIS) as f64 / (1.0 + used)
+                }
+                Victims::Fifo => -(one.written as f64),
+            }
         };
         let futile = self.cleaner.moved_in_vain() > self.geometry.device_blocks;
         let otherwise = self.pluggable && (futile || self.cleaner.otherwise);

@@ -169,7 +169,9 @@ impl Lfs {
             false => 0,
         };
         let segment = u64::from(self.geometry.segment - 1);
-        self.needed_for(self.atomic_blocks) + 3 + unchanged.div_ceil(segment)
+        // Where segments are few, what is cleaned beside clients is for the next of them.
+        let (next, spare) = if self.policy.cleans_all() { (1, 1) } else { (self.atomic_blocks, 3) };
+        self.needed_for(next) + spare + unchanged.div_ceil(segment)
     }
 
     /// Segments of one pass.
@@ -256,7 +258,8 @@ impl Lfs {
     /// No write waits for space, but few segments are free.
     fn clean_unasked(&mut self, cx: &mut Cx<'_>) {
         if !self.cleaner.pressed {
-            let target = (self.geometry.segments() / 16).max(self.low() + self.pass());
+            let usual = (self.geometry.segments() / 16).max(self.low() + self.pass());
+            let target = if self.policy.cleans_all() { self.most_free() } else { usual };
             let enough = self.segments.free() + self.segments.waiting() >= target;
             let (Some(since), false) = (cx.idle_since, enough) else { return };
             if cx.now < since + REST {

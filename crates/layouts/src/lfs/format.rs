@@ -546,6 +546,8 @@ pub struct Geometry {
     pub segment: u32,
     /// Segments begin at multiples of their size, so that on an array they are whole stripes.
     pub aligned: bool,
+    /// Segments that a full volume leaves free, at least.
+    pub reserve: u64,
 }
 
 impl Geometry {
@@ -587,7 +589,7 @@ impl Geometry {
     /// given up.
     pub fn capacity(&self) -> u64 {
         let segments = self.segments();
-        let few = if self.segment == 8 { 2 * RESERVE } else { RESERVE };
+        let few = if self.segment == 8 { 2 * RESERVE } else { self.reserve };
         let reserve = few + segments / 256 + (segments / 128).min(8);
         let map = 2 * (self.slices() + self.indices());
         // Small segments often have a second summary.
@@ -630,7 +632,7 @@ impl Geometry {
 
 /// Segments that are never filled: for what is being written, for the next checkpoint and for the
 /// cleaner.
-const RESERVE: u64 = 8;
+pub const RESERVE: u64 = 8;
 
 /// The segment size that a volume on a device of that many blocks gets if nothing is known of the
 /// device: 1 MiB, but less on devices that would have fewer than 256 segments, and least 128 KiB
@@ -743,8 +745,13 @@ mod tests {
     fn segments_lie_within_the_device() {
         for device_blocks in [100, 200, 1000, 100_000, MAX_DEVICE_BLOCKS] {
             let segment = default_segment(device_blocks);
-            let geometry =
-                Geometry { blocks: device_blocks / 2, device_blocks, segment, aligned: false };
+            let geometry = Geometry {
+                blocks: device_blocks / 2,
+                device_blocks,
+                segment,
+                aligned: false,
+                reserve: RESERVE,
+            };
             let last = geometry.start_of(geometry.segments() as u32 - 1);
             assert!(geometry.holds(last, segment) && !geometry.holds(last + 1, segment));
             assert!(u64::from(last + segment) < device_blocks);
@@ -757,7 +764,13 @@ mod tests {
     #[test]
     fn volumes_at_the_brim_are_known() {
         for segment in [8, 64, 256, 4096] {
-            let of = |blocks| Geometry { blocks, device_blocks: 300_000, segment, aligned: false };
+            let of = |blocks| Geometry {
+                blocks,
+                device_blocks: 300_000,
+                segment,
+                aligned: false,
+                reserve: RESERVE,
+            };
             let most = (1..300_000).rev().find(|&blocks| of(blocks).fits());
             let geometry = of(most.expect("some fit"));
             assert!(geometry.fits() && !geometry.fits_newly());
@@ -779,7 +792,8 @@ mod tests {
     fn aligned_segments_begin_at_multiples_of_their_size() {
         for segment in [8, 64, 4096] {
             let device_blocks = (1 << 20) + 17;
-            let plain = Geometry { blocks: 100, device_blocks, segment, aligned: false };
+            let plain =
+                Geometry { blocks: 100, device_blocks, segment, aligned: false, reserve: RESERVE };
             let aligned = Geometry { aligned: true, ..plain };
             assert_eq!(aligned.first() % u64::from(segment), 0);
             assert!(aligned.first() >= plain.first() && aligned.fits());

@@ -219,6 +219,10 @@ impl Lfs {
     fn write_out_of(&mut self, scope: Scope, meta: &[MetaBlock], cx: &mut Cx<'_>) {
         let has_two_heads = self.fit_heads();
         let scope = if self.tells_moved() { scope } else { Scope::All };
+        // Only beside something new: else a checkpoint would change the map that it writes.
+        if scope != Scope::Moved && meta.is_empty() && self.pool.has_changes() {
+            self.take_partial(cx.now);
+        }
         let mut draft = None;
         if scope != Scope::Moved {
             self.add_ranges(&mut draft, cx);
@@ -235,6 +239,7 @@ impl Lfs {
         }
         if let Some(draft) = draft {
             self.send_part(draft, true, cx);
+            self.keep_partial();
             self.log.open += 1;
             self.touched = false;
             self.keep_fallbacks();
@@ -329,7 +334,11 @@ impl Lfs {
     ) -> u32 {
         let entry = self.map.get(BlockNr::from(block));
         let item = Item::Data { block, mark: entry.mark(), checksum: entry.checksum() };
+        let copy = self.policy.keeps_partial().then(|| body.clone());
         let place = self.add_item(draft, head, item, Some(body), cx);
+        if let Some(body) = copy {
+            self.hold(block, place, body);
+        }
         self.map.replace(BlockNr::from(block), entry.moved(place));
         self.segments.occupy(place, Owner::Data(block));
         self.counters.data_blocks += 1;

@@ -1,7 +1,8 @@
 //! What tells the log-structured layouts from one another.
 
 use super::hylog::Hylog;
-use super::options::{HOT_PERCENT, INTERVAL};
+use super::lld::Lld;
+use super::options::{HOT_PERCENT, INTERVAL, PARTIAL, Victims};
 use super::pool::Slot;
 use super::wolf::{self, Wolf};
 use seekless_engine::layout::MountOptions;
@@ -17,6 +18,8 @@ pub(super) enum Policy {
     Wolf(Wolf),
     /// To the log or to where they lie.
     Hylog(Box<Hylog>),
+    /// To the log, and to a fresh segment as long as one is not full.
+    Lld(Lld),
 }
 
 impl Policy {
@@ -30,6 +33,7 @@ impl Policy {
                 let hot_percent = chosen.get(&HOT_PERCENT);
                 Policy::Hylog(Box::new(Hylog::new(blocks, interval, hot_percent)))
             }
+            n if n == super::LLD.number => Policy::Lld(Lld::new(chosen.get(&PARTIAL))),
             _ => Policy::Lfs,
         }
     }
@@ -37,6 +41,21 @@ impl Policy {
     /// The policy of HyLog.
     pub fn hylog(&mut self) -> Option<&mut Hylog> {
         if let Policy::Hylog(hylog) = self { Some(hylog) } else { None }
+    }
+
+    /// How victims of the cleaner are chosen unless the mount says.
+    pub fn victims(&self) -> Victims {
+        if let Policy::Lld(_) = self { Victims::Greedy } else { Victims::CostBenefit }
+    }
+
+    /// True if segments that are not full are kept in memory.
+    pub fn keeps_partial(&self) -> bool {
+        matches!(self, Policy::Lld(lld) if lld.keeps())
+    }
+
+    /// True if segments are cleaned in idle time until all that can be free are.
+    pub fn cleans_all(&self) -> bool {
+        matches!(self, Policy::Lld(_))
     }
 
     /// True if there are cold blocks beside hot ones: they have a head of their own.
@@ -64,14 +83,14 @@ impl Policy {
         match self {
             Policy::Wolf(_) => wolf::BUFFERS,
             Policy::Hylog(hylog) if hylog.is_mixed() => 2,
-            Policy::Lfs | Policy::Hylog(_) => 1,
+            Policy::Lfs | Policy::Lld(_) | Policy::Hylog(_) => 1,
         }
     }
 
     /// A client writes a block; true if it is cold.
     pub fn is_cold_write(&mut self, block: u64, now: Time) -> bool {
         match self {
-            Policy::Lfs => false,
+            Policy::Lfs | Policy::Lld(_) => false,
             Policy::Wolf(wolf) => {
                 wolf.refer(block, now);
                 false
@@ -101,7 +120,7 @@ impl Policy {
         is_cold: impl Fn(u32) -> bool,
     ) -> usize {
         match self {
-            Policy::Lfs => order.len(),
+            Policy::Lfs | Policy::Lld(_) => order.len(),
             Policy::Wolf(wolf) => {
                 wolf.arrange(slots, order);
                 order.len()

@@ -11,16 +11,16 @@ mod rebuild;
 pub(in crate::lfs) mod repair;
 pub(in crate::lfs) mod salvage;
 
-use super::Lfs;
 use super::format::{
-    ALIGNED, Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, Record,
-    SEGMENT_BLOCKS, Summary, WAYS, default_segment,
+    ALIGNED, Claims, Entry, Geometry, Item, Link, MAP_ENTRIES, PLUGGABLE, Position, RESERVE,
+    Record, SEGMENT_BLOCKS, Summary, WAYS, default_segment,
 };
 use super::log::Head;
 use super::map::MetaBlock;
 use super::policy::Policy;
 use super::pool::is_buffered;
 use super::segments::Owner;
+use super::{Lfs, lld};
 use crate::shared::SEGMENT;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::{Body, Data, Piece};
@@ -29,20 +29,22 @@ use seekless_engine::edge::Edge;
 use seekless_engine::io::{Expected, IoError};
 use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
 use seekless_engine::planted::{PlantedBug, planted};
-use seekless_engine::superblock::Superblock;
+use seekless_engine::superblock::{LayoutNumber, Superblock};
 use seekless_engine::units::BlockNr;
 
 /// Writes an empty volume.
 pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(), LayoutError> {
     let device_blocks = disk.blocks();
-    let segment = options.options.get(&SEGMENT).unwrap_or_else(|| default_segment(device_blocks));
+    let (reserve, usual) = room_of(options.layout);
+    let segment = options.options.get(&SEGMENT).unwrap_or_else(|| usual(device_blocks));
     if !segment.is_power_of_two() || !SEGMENT_BLOCKS.contains(&segment) {
         let (least, most) = (SEGMENT_BLOCKS.start(), SEGMENT_BLOCKS.end());
         return Err(LayoutError::BadSize(format!(
             "segments of {segment} blocks of 4 KiB: must be a power of two from {least} to {most}"
         )));
     }
-    let plain = Geometry { blocks: options.blocks, device_blocks, segment, aligned: false };
+    let plain =
+        Geometry { blocks: options.blocks, device_blocks, segment, aligned: false, reserve };
     let aligned = Geometry { aligned: true, ..plain };
     // Whole stripes, where that pays and a segment less leaves enough room.
     let stripe = disk.stripe();
@@ -154,12 +156,22 @@ pub(super) fn mount(
     Ok(volume)
 }
 
+/// Segments that a full volume of a layout leaves free, and the segment size that a device of so many
+/// blocks gets.
+fn room_of(layout: LayoutNumber) -> (u64, fn(u64) -> u32) {
+    match layout.0 == super::LLD.number {
+        true => (lld::RESERVE, lld::segment),
+        false => (RESERVE, default_segment),
+    }
+}
+
 /// How a volume divides its device.
 fn geometry_of(superblock: &Superblock) -> Result<Geometry, LayoutError> {
     let segment = 1_u32.checked_shl(superblock.options & 0xff).unwrap_or(0);
     let (blocks, device_blocks) = (superblock.blocks, superblock.device_blocks);
     let aligned = superblock.options & ALIGNED != 0;
-    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1), aligned };
+    let (reserve, _) = room_of(superblock.layout);
+    let geometry = Geometry { blocks, device_blocks, segment: segment.max(1), aligned, reserve };
     if !SEGMENT_BLOCKS.contains(&segment) || !geometry.fits() {
         return damaged("the superblock names sizes that no volume has");
     }

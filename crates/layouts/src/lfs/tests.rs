@@ -1,7 +1,7 @@
 //! What a volume takes of memory, and what it keeps room for.
 
 use super::Lfs;
-use super::format::{Entry, Geometry, Mark};
+use super::format::{Entry, Geometry, Mark, RESERVE};
 use super::hylog::Hylog;
 use super::map::Map;
 use super::segments::{Owner, Segments};
@@ -24,7 +24,8 @@ struct Tables {
 impl Tables {
     fn new(blocks: u64) -> Tables {
         let device_blocks = blocks + blocks / 8;
-        let geometry = Geometry { blocks, device_blocks, segment: SEGMENT, aligned: false };
+        let geometry =
+            Geometry { blocks, device_blocks, segment: SEGMENT, aligned: false, reserve: RESERVE };
         let hylog = Hylog::new(blocks, super::hylog::INTERVAL, None);
         Tables { geometry, map: Map::new(&geometry), segments: Segments::new(geometry), hylog }
     }
@@ -96,8 +97,13 @@ fn what_is_written_in_any_order_takes_a_dozen_bytes() {
 #[test]
 fn a_conversion_that_waits_takes_no_room_from_writes() {
     let blocks = 1 << 20;
-    let geometry =
-        Geometry { blocks, device_blocks: blocks + blocks / 8, segment: SEGMENT, aligned: false };
+    let geometry = Geometry {
+        blocks,
+        device_blocks: blocks + blocks / 8,
+        segment: SEGMENT,
+        aligned: false,
+        reserve: RESERVE,
+    };
     let superblock = Superblock {
         layout: Kind::HYLOG.into(),
         version: 1,

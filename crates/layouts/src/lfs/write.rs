@@ -6,10 +6,12 @@ use super::overwrite::Overwrites;
 use super::pool::{self, Slot};
 use super::read::escape;
 use super::segments::SegmentNr;
-use seekless_engine::data::{Body, Data, is_zero};
+use seekless_engine::data::{Body, Data, Piece, is_zero};
 use seekless_engine::io::IoError;
 use seekless_engine::layer::Cx;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::Work;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, Time};
 
 impl Lfs {
@@ -21,7 +23,7 @@ impl Lfs {
                 Some(Work::Read { request, at, count }) => self.begin_read(request, at, count, cx),
                 Some(Work::Write { request, at, data, .. }) => self.write(request, at, &data, cx),
                 Some(Work::Trim { request, at, count }) => self.trim(request, at, count, cx),
-                Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
+                Some(Work::Group { request, all }) => self.write_group(request, &all, cx),
                 None => {}
             }
         }
@@ -32,14 +34,14 @@ impl Lfs {
         let count = match self.requests.front() {
             None => return false,
             Some(Work::Read { .. }) => return true,
-            Some(Work::Write { data, .. }) => data.blocks(),
+            Some(Work::Write { data, .. }) => u64::from(data.blocks()),
             Some(Work::Trim { .. }) => 1,
-            Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
+            Some(Work::Group { all, .. }) => all.blocks(),
         };
         if self.log.in_flight() > self.in_flight_limit {
             return false;
         }
-        if !self.has_room(u64::from(count)) && !self.takes_no_room() {
+        if !self.has_room(count) && !self.takes_no_room() {
             self.starving = true;
             return false;
         }
@@ -73,12 +75,7 @@ impl Lfs {
 
     fn write(&mut self, request: usize, at: BlockNr, data: &Data, cx: &mut Cx<'_>) {
         let count = data.blocks();
-        self.counters.client_blocks += u64::from(count);
-        let capacity = self.capacity();
-        if self.pool.has_changes() && self.pool.clients() + u64::from(count) > capacity {
-            self.write_out_clients(cx);
-            self.close_crowded();
-        }
+        self.make_room(u64::from(count), cx);
         let mut overwrites = Overwrites::default();
         let mut logged = 0;
         for index in 0..count {
@@ -97,18 +94,57 @@ impl Lfs {
                 continue;
             }
             logged += 1;
-            if let Some(hylog) = self.policy.hylog() {
-                hylog.meter.log_blocks += 1;
-            }
-            let checksum = self.sums.of(&piece);
-            let mark = Mark { escaped, unchecked: cold };
-            self.put(at, piece.body, mark, checksum, cx.now);
+            self.log_block(at, piece, Mark { escaped, unchecked: cold }, cx.now);
         }
+        self.have_logged(logged, cx);
+        self.overwrite(request, overwrites, cx);
+    }
+
+    /// All that a transaction changes goes to the buffer at once, and from there to the log with one
+    /// commit. Nothing of it is overwritten in place: a crash could leave a part of that.
+    fn write_group(&mut self, request: usize, all: &Transaction, cx: &mut Cx<'_>) {
+        self.make_room(all.blocks(), cx);
+        for (index, (at, piece)) in (0..).zip(all.changes()) {
+            if index == 1 && planted(PlantedBug::UnitSplit) {
+                self.write_out_clients(cx);
+            }
+            let cold = self.policy.is_cold_write(at, cx.now);
+            let Some(piece) = piece else {
+                self.forget(at, 1, cx.now);
+                continue;
+            };
+            let (piece, escaped) = escape(self.id, piece.clone());
+            self.log_block(at, piece, Mark { escaped, unchecked: cold }, cx.now);
+        }
+        self.have_logged(all.blocks() as u32, cx);
+        self.written(request, cx);
+    }
+
+    /// So many blocks of a client come: what waits is written out if there would be too many.
+    fn make_room(&mut self, count: u64, cx: &mut Cx<'_>) {
+        self.counters.client_blocks += count;
+        let capacity = self.capacity();
+        if self.pool.has_changes() && self.pool.clients() + count > capacity {
+            self.write_out_clients(cx);
+            self.close_crowded();
+        }
+    }
+
+    /// A block goes to the buffer.
+    fn log_block(&mut self, at: BlockNr, piece: Piece, mark: Mark, now: Time) {
+        if let Some(hylog) = self.policy.hylog() {
+            hylog.meter.log_blocks += 1;
+        }
+        let checksum = self.sums.of(&piece);
+        self.put(at, piece.body, mark, checksum, now);
+    }
+
+    /// So many blocks went to the buffer.
+    fn have_logged(&mut self, logged: u32, cx: &mut Cx<'_>) {
         self.cleaner.earn(logged);
         if self.pool.clients() >= self.capacity() {
             self.write_out_clients(cx);
         }
-        self.overwrite(request, overwrites, cx);
     }
 
     /// Answers a request that has happened, or lets it wait for durability if it asked for that.
@@ -142,7 +178,7 @@ impl Lfs {
     }
 
     /// The open commit supersedes what lies on the device; returns where.
-    fn supersede(&mut self, old: Entry) -> Option<SegmentNr> {
+    pub(super) fn supersede(&mut self, old: Entry) -> Option<SegmentNr> {
         old.is_mapped().then(|| {
             self.segments.supersede(old.place(), self.log.open());
             self.segments.of(old.place())
@@ -186,10 +222,10 @@ impl Lfs {
 
     /// What waits for space cannot get any: the first of it fails.
     pub(super) fn refuse_first(&mut self, cx: &mut Cx<'_>) {
-        if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) = self.requests.pop()
-        {
-            self.requests.fail(request, IoError::NoSpace);
-            self.requests.part_done(request, cx);
+        if let Some(work) = self.requests.pop() {
+            debug_assert!(!matches!(work, Work::Read { .. }), "reads need no space");
+            self.requests.fail(work.request(), IoError::NoSpace);
+            self.requests.part_done(work.request(), cx);
         }
     }
 }

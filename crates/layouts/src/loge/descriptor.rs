@@ -2,6 +2,7 @@
 //! that lists them. It lies in the pool like data, with a label of its own.
 
 use super::format::{DESCRIPTOR, sum_at};
+use crate::eager::runs::Run;
 use bytes::Bytes;
 use seekless_engine::checksum::Identity;
 use seekless_engine::superblock::{le32, le64};
@@ -13,9 +14,6 @@ const RUNS_AT: usize = 20;
 const RUN_BYTES: usize = 8;
 /// Most runs that a descriptor lists, and so most blocks of a transaction that needs one.
 pub const MOST_RUNS: u64 = ((CRC_AT - RUNS_AT) / RUN_BYTES) as u64;
-
-/// Neighbouring blocks of a volume: the first one, and how many.
-pub type Run = (BlockNr, u32);
 
 /// The descriptor of transaction `stamp`.
 ///
@@ -58,21 +56,10 @@ pub fn decode(id: Identity, stamp: u64, bytes: &[u8], blocks: u64) -> Option<Vec
     (count as u64 <= MOST_RUNS).then_some(out)
 }
 
-/// Neighbouring blocks joined; `blocks` ascend.
-pub fn runs(blocks: impl IntoIterator<Item = BlockNr>) -> Vec<Run> {
-    let mut out: Vec<Run> = Vec::new();
-    for block in blocks {
-        match out.last_mut() {
-            Some((at, count)) if *at + u64::from(*count) == block => *count += 1,
-            _ => out.push((block, 1)),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eager::runs::runs;
     use seekless_engine::checksum::Sums;
 
     fn id(number: u128) -> Identity {

@@ -14,6 +14,7 @@ use super::format::{DESCRIPTOR, Record, SCATTERED};
 use super::write::{Commands, Transaction};
 use super::{Loge, table};
 use crate::eager::Mapped;
+use crate::eager::runs::runs;
 use seekless_engine::data::{Body, Piece};
 use seekless_engine::edge::Edge;
 use seekless_engine::io::Label;
@@ -62,7 +63,7 @@ impl Loge {
         if !changes.iter().any(|&(at, piece)| piece.is_some() || stored(at)) {
             return None;
         }
-        let runs = descriptor::runs(changes.iter().map(|&(at, _)| at));
+        let runs = runs(changes.iter().map(|&(at, _)| at));
         let count = changes.len() as u32;
         let (first, _) = *changes.first()?;
         let scattered = runs.len() > 1;

@@ -5,7 +5,7 @@ mod rebuild;
 pub(in crate::loge) mod repair;
 pub(in crate::loge) mod salvage;
 
-use super::descriptor::{self, Run};
+use super::descriptor;
 use super::format::{
     Areas, DESCRIPTOR, GROUP, Label, RECORDS, Record, Rot, SCATTERED, SECTOR_TOMBS, STAMP_LIMIT,
     TRIMS_START, Tomb, trims_are_whole,
@@ -15,6 +15,7 @@ use super::parity::LabelParity;
 use super::table::Entry;
 use super::{Loge, TableForm};
 use crate::eager::Mapped;
+use crate::eager::runs::{Run, runs};
 use bytes::Bytes;
 use seekless_engine::arm::Arm;
 use seekless_engine::checksum::{Identity, Sums};
@@ -514,7 +515,7 @@ impl Scan<'_> {
         let listed =
             descriptor::decode(self.superblock.identity(), stamp, &data.to_bytes(), blocks);
         if let Some(listed) = listed {
-            young.entry(stamp).or_default().blocks = descriptor::runs(listed);
+            young.entry(stamp).or_default().blocks = runs(listed);
         }
     }
 

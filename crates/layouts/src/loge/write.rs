@@ -1,11 +1,11 @@
 //! Writing: choose places, write data with its labels, and install the new places in the table.
 
-use super::descriptor::Run;
 use super::format::{Label, SCATTERED};
 use super::table::Entry;
 use super::{Loge, MAX_MEMBERS};
 use crate::eager::commit::Batch;
 use crate::eager::read::Entries;
+use crate::eager::runs::Run;
 use crate::eager::writes::{Answered, Refused, Writing};
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use bytes::Bytes;

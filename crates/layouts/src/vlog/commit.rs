@@ -132,9 +132,10 @@ impl Vlog {
         if !self.writes.is_empty() || !self.reads.is_empty() || self.punching.is_busy() {
             return;
         }
-        if let Some(Work::Write { request, .. } | Work::Trim { request, .. }) =
-            self.requests.front().cloned()
+        if let Some(work) = self.requests.front()
+            && !matches!(work, Work::Read { .. })
         {
+            let request = work.request();
             self.requests.pop();
             self.requests.fail(request, IoError::NoSpace);
             self.requests.part_done(request, cx);

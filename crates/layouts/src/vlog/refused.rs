@@ -70,7 +70,7 @@ impl Vlog {
     #[cold]
     pub(super) fn put_elsewhere(&mut self, refused: Refused, cx: &mut Cx<'_>) {
         // A map block for each slice that is changed, or about to be.
-        let waiting = (self.dirty.len() + 2 * self.writes.len()) as u64;
+        let waiting = (self.dirty.len() + self.touching) as u64;
         if self.free.free() <= waiting + RESERVE || self.requests.failed().is_some() {
             let Refused { part, error, .. } = refused;
             let part = self.writes.give_up(part, error, &mut self.requests, cx);

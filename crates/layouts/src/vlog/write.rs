@@ -6,21 +6,59 @@ use super::{RESERVE, Vlog};
 use crate::eager::commit::Batch;
 use crate::eager::place::Plan;
 use crate::eager::read::{Entries, invert_first};
+use crate::eager::runs::{Run, runs};
 use crate::eager::writes::{Answered, Writing};
 use crate::eager::{self, BATCH_BLOCKS, Mapped, SHORT_RUN};
 use seekless_engine::data::{Body, Data, Piece, is_zero};
 use seekless_engine::edge::Edge;
 use seekless_engine::io::{Done, Io};
 use seekless_engine::layer::Cx;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::{RequestNr, Work};
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::BlockNr;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
-/// Where the data of a part of a write went.
+/// Where the data of a part of a write, or of a transaction, went.
 #[derive(Clone, Debug)]
 pub(super) struct Install {
-    at: BlockNr,
+    /// The blocks of the volume, in ascending order.
+    runs: SmallVec<[Run; 1]>,
+    /// An entry for each of them.
     pub(super) entries: Entries<Entry>,
+}
+
+impl Install {
+    /// The blocks of the volume, each with its entry.
+    fn each(&self) -> impl Iterator<Item = (BlockNr, Entry)> {
+        let blocks = self.runs.iter().flat_map(|&(at, count)| at..at + u64::from(count));
+        blocks.zip(self.entries.iter().copied())
+    }
+
+    /// Slices that it makes dirty, at most.
+    fn slices(&self) -> usize {
+        match self.runs[..] {
+            [_] => 2,
+            _ => slices_of_runs(&self.runs),
+        }
+    }
+}
+
+/// The number of slices that runs of blocks touch; the runs ascend.
+fn slices_of_runs(runs: &[Run]) -> usize {
+    let mut last = None;
+    let new = |&(at, count): &Run| {
+        let slices = Vlog::slices_of(at, count);
+        let known = usize::from(last == Some(*slices.start()));
+        last = Some(*slices.end());
+        slices.count() - known
+    };
+    runs.iter().map(new).sum()
+}
+
+/// The blocks that a transaction changes.
+fn runs_of(all: &Transaction) -> SmallVec<[Run; 1]> {
+    runs(all.changes().map(|(at, _)| at)).into()
 }
 
 /// Commands of this layout: nothing goes beside the blocks.
@@ -46,20 +84,22 @@ impl Vlog {
             Some(Work::Read { .. }) => true,
             Some(&Work::Write { at, ref data, .. }) => {
                 let count = data.blocks();
-                self.has_room(at, count)
+                self.has_room(u64::from(count), Vlog::slices_of(at, count).count())
             }
             Some(&Work::Trim { at, count, .. }) => self.has_room_to_trim(at, count),
-            Some(Work::Group { .. }) => unreachable!("it takes no transactions"),
+            Some(Work::Group { all, .. }) => {
+                let (blocks, slices) = (all.blocks(), slices_of_runs(&runs_of(all)));
+                self.has_room(blocks, slices)
+            }
         }
     }
 
-    /// True if a write can begin: its blocks, and a map block for every slice that then waits
-    /// for a commit, find room.
-    fn has_room(&mut self, at: BlockNr, count: u32) -> bool {
-        let touched = Vlog::slices_of(at, count).count();
+    /// True if a write of so many blocks can begin: they, and a map block for every slice that then
+    /// waits for a commit, find room.
+    fn has_room(&mut self, count: u64, touched: usize) -> bool {
         // Writes in flight will dirty slices when they complete.
-        let waiting = self.dirty.len() + touched + 2 * self.writes.len();
-        let needed = u64::from(count) + waiting as u64 + RESERVE;
+        let waiting = self.dirty.len() + touched + self.touching;
+        let needed = count + waiting as u64 + RESERVE;
         let room = waiting <= self.dirty_limit.max(touched) || self.dirty.is_empty();
         if self.free.free() < needed || !room {
             return self.commits.starve();
@@ -115,18 +155,54 @@ impl Vlog {
         let mut entries = SmallVec::with_capacity(count as usize);
         for index in 0..count {
             let block = data.block(index);
-            if is_zero(&block) {
-                entries.push(Entry::UNMAPPED);
-                continue;
-            }
-            let (block, escaped) = self.escape(block);
-            let sum = self.sums.of(&block);
-            let place = self.place(count - index + want_after, scattered, cx);
-            entries.push(Entry::new(place, escaped, sum));
-            commands.push(place, block, ());
-            self.commits.data_written();
+            let entry = match is_zero(&block) {
+                true => Entry::UNMAPPED,
+                false => {
+                    self.place_block(block, count - index + want_after, scattered, commands, cx)
+                }
+            };
+            entries.push(entry);
         }
         entries
+    }
+
+    /// The same for all blocks that a transaction changes.
+    fn place_group(
+        &mut self,
+        all: &Transaction,
+        want_after: u32,
+        commands: &mut Commands,
+        cx: &Cx<'_>,
+    ) -> Install {
+        let runs = runs_of(all);
+        let mut left = all.blocks() as u32;
+        let scattered = left < SHORT_RUN;
+        let mut entries = SmallVec::with_capacity(left as usize);
+        for (_, piece) in all.changes() {
+            let entry = piece.map_or(Entry::UNMAPPED, |piece| {
+                self.place_block(piece.clone(), left + want_after, scattered, commands, cx)
+            });
+            entries.push(entry);
+            left -= 1;
+        }
+        Install { runs, entries }
+    }
+
+    /// Chooses a place for a block that is not zeros; `want` blocks are still to be placed.
+    fn place_block(
+        &mut self,
+        block: Piece,
+        want: u32,
+        scattered: bool,
+        commands: &mut Commands,
+        cx: &Cx<'_>,
+    ) -> Entry {
+        let (block, escaped) = self.escape(block);
+        let sum = self.sums.of(&block);
+        let place = self.place(want, scattered, cx);
+        commands.push(place, block, ());
+        self.commits.data_written();
+        Entry::new(place, escaped, sum)
     }
 
     /// Client data that looks like a map block of this very volume is stored inverted in its
@@ -153,7 +229,39 @@ impl Vlog {
         self.counters.client_blocks += u64::from(data.blocks());
         let mut commands = Commands::default();
         let entries = self.place_data(at, data, 0, &mut commands, cx);
-        let then = Install { at, entries };
+        let then = Install { runs: smallvec![(at, data.blocks())], entries };
+        self.send_data(request, then, commands, cx);
+    }
+
+    /// Begins a transaction there: all of it is in the map at once, and so in one commit.
+    pub(super) fn begin_group(&mut self, request: RequestNr, all: &Transaction, cx: &mut Cx<'_>) {
+        self.counters.client_blocks += all.blocks();
+        let mut commands = Commands::default();
+        let mut then = self.place_group(all, 0, &mut commands, cx);
+        if planted(PlantedBug::UnitSplit) {
+            then = self.install_half(then, cx);
+        }
+        self.send_data(request, then, commands, cx);
+    }
+
+    /// A planted bug: the first runs of a transaction are in the map before their data is there.
+    fn install_half(&mut self, all: Install, cx: &Cx<'_>) -> Install {
+        let (first, rest) = all.runs.split_at(all.runs.len() / 2);
+        let blocks = first.iter().map(|run| run.1 as usize).sum();
+        all.each().take(blocks).for_each(|(block, entry)| {
+            self.install(block, entry, cx);
+        });
+        Install { runs: rest.into(), entries: all.entries[blocks..].into() }
+    }
+
+    fn send_data(
+        &mut self,
+        request: RequestNr,
+        then: Install,
+        commands: Commands,
+        cx: &mut Cx<'_>,
+    ) {
+        self.touching += then.slices();
         if let Some(part) = self.writes.begin(request, then, commands, cx, bare) {
             self.install_part(&part, cx);
         }
@@ -170,13 +278,13 @@ impl Vlog {
 
     /// All data of a part is on the device: the map may name it.
     pub(super) fn install_part(&mut self, part: &Writing<Install>, cx: &mut Cx<'_>) {
-        let Install { at, ref entries } = part.then;
+        self.touching -= part.then.slices();
         if !self.requests.has_failed(part.request) {
-            for (block, &entry) in (at..).zip(entries) {
+            for (block, entry) in part.then.each() {
                 self.install(block, entry, cx);
             }
         } else if self.requests.failed().is_none() {
-            let stored = entries.iter().filter(|entry| entry.is_mapped());
+            let stored = part.then.entries.iter().filter(|entry| entry.is_mapped());
             stored.for_each(|entry| self.free.release(entry.place()));
         }
         self.write_done(part.request, cx);
@@ -260,6 +368,16 @@ impl Vlog {
                         let old = self.install(block, Entry::UNMAPPED, cx);
                         batch.undo.push((block, old));
                         from = block + 1;
+                    }
+                    batch.requests.push(request);
+                }
+                Some(Work::Group { request, all }) => {
+                    blocks += all.blocks() as u32;
+                    self.counters.client_blocks += all.blocks();
+                    let group = self.place_group(&all, 1, &mut commands, cx);
+                    for (block, entry) in group.each() {
+                        let old = self.install(block, entry, cx);
+                        batch.undo.push((block, old));
                     }
                     batch.requests.push(request);
                 }

@@ -15,7 +15,7 @@ use seekless_engine::units::{BLOCK_BYTES, SECONDS, SECTOR_BYTES};
 use seekless_layouts::Kind;
 
 const VOLUME: u64 = 700;
-const CHECKED: [Kind; 5] = [Kind::VLOG, Kind::LOGE, Kind::LFS, Kind::WOLF, Kind::HYLOG];
+const CHECKED: [Kind; 6] = [Kind::VLOG, Kind::LOGE, Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::LLD];
 
 /// A volume that was flushed, rested for so many seconds, and lost its server; and what it holds.
 fn worked(kind: Kind, seed: u64, rest: u64) -> (Cells, Vec<Data>) {

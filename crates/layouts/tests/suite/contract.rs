@@ -208,6 +208,7 @@ fn a_block_is_never_torn_on_loge() {
 fn a_block_is_never_torn_on_lfs() {
     never_torn(Kind::LFS);
     never_torn(Kind::WOLF);
+    never_torn(Kind::LLD);
 }
 
 #[test]
@@ -261,6 +262,7 @@ fn a_request_of_a_mebibyte_is_old_or_new_on_lfs() {
     // So large that no checkpoint makes the second write durable.
     old_or_new(Kind::LFS, 16_000, 256);
     old_or_new(Kind::WOLF, 16_000, 256);
+    old_or_new(Kind::LLD, 16_000, 256);
 }
 
 #[test]
@@ -299,6 +301,7 @@ fn what_survives_is_a_prefix_on_vlog() {
 fn what_survives_is_a_prefix_on_lfs() {
     survives_in_order(Kind::LFS);
     survives_in_order(Kind::WOLF);
+    survives_in_order(Kind::LLD);
 }
 
 #[test]
@@ -390,6 +393,7 @@ fn a_damaged_block_is_an_error_that_names_it_on_loge() {
 fn a_damaged_block_is_an_error_that_names_it_on_lfs() {
     damage_is_named(Kind::LFS);
     damage_is_named(Kind::WOLF);
+    damage_is_named(Kind::LLD);
 }
 
 fn damage_is_named(kind: Kind) {
@@ -670,8 +674,8 @@ fn a_full_volume_is_overwritten_and_trimmed_on_loge() {
 }
 
 #[test]
-fn a_full_volume_is_overwritten_and_trimmed_on_lfs_wolf_and_hylog() {
-    for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG] {
+fn a_full_volume_is_overwritten_and_trimmed_on_each_log() {
+    for kind in Kind::LOG_STRUCTURED {
         full_and_in_use(kind);
     }
 }
@@ -714,7 +718,7 @@ fn full_and_in_use(kind: Kind) {
 /// the commits that no record marks as durable are read twice.
 #[test]
 fn recovery_of_lfs_reads_as_much_as_is_promised() {
-    for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG] {
+    for kind in Kind::LOG_STRUCTURED {
         recovery_of_a_log_is_bounded(kind);
     }
 }

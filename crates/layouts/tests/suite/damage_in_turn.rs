@@ -308,6 +308,11 @@ fn hylog() {
     measure(Kind::HYLOG);
 }
 
+#[test]
+fn lld() {
+    measure(Kind::LLD);
+}
+
 /// The same as before, with a bug: the check above must fail.
 #[test]
 #[should_panic(expected = "block")]

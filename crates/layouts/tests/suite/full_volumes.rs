@@ -158,7 +158,7 @@ impl Volume {
 fn run(seed: u64) {
     let mut rng = Rng::stream(seed, "full volumes");
     let kind = Kind::ALL[seed as usize % Kind::ALL.len()];
-    let is_log = matches!(kind, Kind::LFS | Kind::WOLF | Kind::HYLOG);
+    let is_log = kind.is_log_structured();
     let segment = [None, Some(8 << rng.below(6))][rng.below(2) as usize].filter(|_| is_log);
     let blocks = 500 << rng.below(6);
     let blocks = blocks + rng.below(blocks);

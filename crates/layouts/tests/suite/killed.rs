@@ -73,5 +73,5 @@ fn what_a_mount_of_dcd_has_shown_stays() {
 
 #[test]
 fn what_a_mount_of_a_log_has_shown_stays() {
-    [Kind::LFS, Kind::WOLF, Kind::HYLOG].into_iter().for_each(what_a_mount_has_shown_stays);
+    Kind::LOG_STRUCTURED.into_iter().for_each(what_a_mount_has_shown_stays);
 }

@@ -72,7 +72,7 @@ impl Volume {
 
 #[test]
 fn nearly_full_volumes_stay_whole() {
-    for kind in [Kind::LFS, Kind::WOLF, Kind::HYLOG] {
+    for kind in Kind::LOG_STRUCTURED {
         let blocks = kind.largest_volume(DEVICE) * 99 / 100;
         assert!(blocks as f64 > 0.94 * DEVICE as f64, "{blocks} of {DEVICE}");
         let mut volume = Volume::new(kind, blocks);

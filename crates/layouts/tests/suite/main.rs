@@ -18,6 +18,7 @@ macro_rules! each_layout {
         each_layout!(@ lfs LFS [$($name),+]);
         each_layout!(@ wolf WOLF [$($name),+]);
         each_layout!(@ hylog HYLOG [$($name),+]);
+        each_layout!(@ lld LLD [$($name),+]);
     };
     (@ $module:ident $kind:ident [$($name:ident),+]) => {
         mod $module {
@@ -49,7 +50,7 @@ mod full_volumes;
 mod killed;
 mod large_volumes;
 mod lfs;
-mod loge_transactions;
+mod lld;
 mod model;
 mod old_images;
 mod recovery_steps;
@@ -57,3 +58,4 @@ mod runs;
 mod salvage;
 mod superblocks;
 mod torn_metadata;
+mod transactions;

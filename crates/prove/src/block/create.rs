@@ -142,7 +142,7 @@ fn format(kind: Kind, disk: &mut dyn Disk, full: bool, rng: &mut Rng) -> u64 {
 /// so that nothing else is drawn differently than before.
 fn any_segment(kind: Kind, id: u128) -> Option<u32> {
     let mut rng = Rng::stream(id as u64, "segments");
-    let is_log = matches!(kind, Kind::LFS | Kind::WOLF | Kind::HYLOG);
+    let is_log = kind.is_log_structured();
     (is_log && rng.chance(0.3)).then(|| 8 << rng.below(4))
 }
 

@@ -37,7 +37,7 @@ fn follows(kind: Kind, medium: &Cells, at: BlockNr) -> bool {
     match kind {
         Kind::VLOG => at == TAIL,
         Kind::LOGE => !medium.has_labels() && at.is_multiple_of(LABEL_GROUP),
-        Kind::LFS | Kind::WOLF | Kind::HYLOG => CHECKPOINTS.contains(&at),
+        kind if kind.is_log_structured() => CHECKPOINTS.contains(&at),
         _ => false,
     }
 }

@@ -143,8 +143,19 @@ impl BlockSubject {
     /// How a log-structured layout is to win space back. Other subjects draw nothing.
     fn cleaning(self, rng: &mut Rng) -> Cleaning {
         match self.kind() {
-            Kind::LFS | Kind::WOLF | Kind::HYLOG => any(&Cleaning::ALL, rng),
+            kind if kind.is_log_structured() => any(&Cleaning::ALL, rng),
             _ => Cleaning::default(),
+        }
+    }
+
+    /// What can be chosen of the logical disk only, or is tried there only. Of a stream of its own.
+    fn logical_disk(self, seed: u64) -> Options {
+        let mut rng = Rng::stream(seed, "logical disk");
+        match self.kind() {
+            Kind::LLD => Options::default()
+                .with(&VICTIMS, Some(any(&Victims::ALL, &mut rng)))
+                .with(&PARTIAL, any(&[Partial::Fresh, Partial::Fresh, Partial::InPlace], &mut rng)),
+            _ => Options::default(),
         }
     }
 
@@ -245,8 +256,9 @@ impl Subject for BlockSubject {
         let fill_percent = if rng.chance(0.5) { 75 } else { 1 + rng.below(100) as u32 };
         // A stream of its own: what is drawn for other layouts stays as it was.
         let mut idling = Rng::stream(seed, "idling");
+        let logical_disk = self.logical_disk(seed);
         self.caching(rng)
-            .onto(Options::default())
+            .onto(logical_disk)
             .with(&COMPACTION, Some(compaction))
             .with(&FILL_PERCENT, fill_percent)
             .with(&CLEANING, self.cleaning(rng))

@@ -1,14 +1,20 @@
 //! Which blocks become hot.
 
 use super::*;
-use crate::lfs::format::{Entry, Geometry, Mark};
+use crate::lfs::format::{Entry, Geometry, Mark, RESERVE};
 
 const PRICES: Prices = Prices { page: 32.77, hole: None };
 
 /// A map of so many stored blocks.
 fn map(blocks: u32) -> Map {
     let device_blocks = 2 * u64::from(blocks) + 1000;
-    let geometry = Geometry { blocks: blocks.into(), device_blocks, segment: 8, aligned: false };
+    let geometry = Geometry {
+        blocks: blocks.into(),
+        device_blocks,
+        segment: 8,
+        aligned: false,
+        reserve: RESERVE,
+    };
     let mut map = Map::new(&geometry);
     for place in 1..=blocks {
         map.replace(u64::from(place) - 1, Entry::new(place, Mark::default(), 0));

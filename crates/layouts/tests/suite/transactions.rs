@@ -1,5 +1,5 @@
-//! Transactions of several requests on Loge (`CONTRACT.md`, L1), and volumes with more addresses
-//! than room (L2).
+//! Transactions of several requests (`CONTRACT.md`, L1), and volumes of Loge with more addresses than
+//! room (L2).
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
@@ -69,8 +69,15 @@ fn format(options: &FormatOptions, device: u64) -> Shared {
     medium
 }
 
+/// The layouts that have transactions.
+const WITH: [Kind; 6] = [Kind::LOGE, Kind::VLOG, Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::LLD];
+
+fn volume_of(kind: Kind, blocks: u64) -> Shared {
+    format(&FormatOptions::new(kind, blocks, 5), kind.device_blocks(blocks))
+}
+
 fn loge(blocks: u64) -> Shared {
-    format(&FormatOptions::new(Kind::LOGE, blocks, 5), Kind::LOGE.device_blocks(blocks))
+    volume_of(Kind::LOGE, blocks)
 }
 
 /// Every third of 40 blocks, one of which is trimmed.
@@ -90,7 +97,11 @@ fn holds(volume: &mut Volume, version: u64) -> bool {
 
 #[test]
 fn a_transaction_of_scattered_blocks_is_old_or_new() {
-    let medium = loge(1000);
+    WITH.into_iter().for_each(scattered_blocks_are_old_or_new);
+}
+
+fn scattered_blocks_are_old_or_new(kind: Kind) {
+    let medium = volume_of(kind, 1000);
     let mut volume = Volume::mount(&medium, true);
     volume.write(0, 250, 1).unwrap();
     volume.run(Io::flush(0)).unwrap();
@@ -111,10 +122,10 @@ fn a_transaction_of_scattered_blocks_is_old_or_new() {
         }
         let mut found = Volume::mount(&Shared::new(cut), true);
         let new = holds(&mut found, 2);
-        assert!(new || holds(&mut found, 1), "round {round}: neither old nor new");
+        assert!(new || holds(&mut found, 1), "{kind}, round {round}: neither old nor new");
         seen[usize::from(new)] += 1;
     }
-    assert!(seen[0] > 10 && seen[1] > 10, "{seen:?}");
+    assert!(seen[0] > 10 && seen[1] > 10, "{kind}: {seen:?}");
 }
 
 /// A crash leaves the descriptor of a transaction whose labels were never written. The next epoch
@@ -162,9 +173,9 @@ fn a_descriptor_of_an_earlier_life_speaks_for_no_younger_transaction() {
 }
 
 #[test]
-fn durable_transactions_outlive_their_descriptors() {
-    for volatile in [false, true] {
-        let medium = loge(300);
+fn durable_transactions_outlive_a_crash() {
+    for (kind, volatile) in WITH.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let medium = volume_of(kind, 300);
         let mut volume = Volume::mount(&medium, volatile);
         let most = volume.node.transaction_blocks();
         let mut rng = Rng::stream(3, "transactions");
@@ -187,11 +198,13 @@ fn durable_transactions_outlive_their_descriptors() {
                 let crashed = Shared::new(medium.with(|cells| cells.clone()));
                 let mut found = Volume::mount(&crashed, volatile);
                 for (at, &right) in (0..).zip(&model) {
-                    assert_eq!(found.version(at, version), right, "block {at}, {version}");
+                    assert_eq!(found.version(at, version), right, "{kind}, block {at}, {version}");
                 }
             }
         }
-        assert!(volume.stat("descriptors") < 100, "{}", volume.stat("descriptors"));
+        if kind == Kind::LOGE {
+            assert!(volume.stat("descriptors") < 100, "{}", volume.stat("descriptors"));
+        }
         volume.finish();
         let report = seekless_layouts::check(&mut MediumDisk(&mut medium.clone())).unwrap().2;
         assert_eq!(report.problems, Vec::<String>::new());
@@ -213,8 +226,36 @@ fn transactions_that_cannot_be_are_refused() {
     let mut all = Transaction::new();
     all.write(0, &Data::stamp(most as u32 + 1, 0, 1));
     assert_eq!(refused(&mut volume, &all), TransactionError::TooLarge { blocks: most + 1, most });
-    let medium = format(&FormatOptions::new(Kind::VLOG, 500, 5), Kind::VLOG.device_blocks(500));
-    assert_eq!(refused(&mut Volume::mount(&medium, false), &all), TransactionError::Unsupported);
+    let mut plain = Volume::mount(&volume_of(Kind::INPLACE, 500), false);
+    assert_eq!(refused(&mut plain, &all), TransactionError::Unsupported);
+}
+
+/// As large as the volume allows, again and again, on a volume without a free block more than it
+/// needs.
+#[test]
+fn the_largest_transactions_find_room_on_a_full_volume() {
+    for (kind, volatile) in WITH.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let device = 6000;
+        let blocks = kind.largest_volume(device);
+        let medium = format(&FormatOptions::new(kind, blocks, 5), device);
+        let mut volume = Volume::mount(&medium, volatile);
+        for at in (0..blocks).step_by(50) {
+            volume.write(at, 50.min(blocks - at) as u32, 1).unwrap();
+        }
+        let most = volume.node.transaction_blocks();
+        assert!(most >= 2, "{kind}");
+        for version in 2..40 {
+            let mut all = Transaction::new();
+            for at in 0..most {
+                let at = (at * 7 + version) % blocks;
+                all.write(at, &Data::stamp(1, at, version));
+            }
+            assert_eq!(volume.commit(all), Ok(Data::none()), "{kind}, {version} of {most} blocks");
+        }
+        volume.finish();
+        let report = seekless_layouts::check(&mut MediumDisk(&mut medium.clone())).unwrap().2;
+        assert_eq!(report.problems, Vec::<String>::new(), "{kind}");
+    }
 }
 
 /// The flag NO_HOLE of NBD.
