@@ -94,7 +94,7 @@ fn the_virtual_log_beats_update_in_place_on_a_mechanical_disk() {
 
 #[test]
 fn a_sweep_reports_no_violations() {
-    for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog"] {
+    for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog", "lld"] {
         let report = json(&["prove", "--layout", layout, "--states", "300", "--json"]);
         assert_eq!(report["violations"].as_u64(), Some(0), "{report:#}");
         assert!(report["states"].as_u64().expect("states") >= 300, "{report:#}");
@@ -330,7 +330,7 @@ fn manual_pages_and_completions_are_made() {
 fn memory_is_served_too() {
     let dir = temp_dir();
     let socket = dir.path().join("memory.sock");
-    for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog"] {
+    for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog", "lld"] {
         let mut command = seekless();
         command.args(["serve", "--memory", "16M", "--layout", layout, "--socket"]).arg(&socket);
         let server = Server::start(command, socket.clone());

@@ -122,7 +122,7 @@ fn what_writes_elsewhere_is_refused_before_a_run_on_a_shingled_disk() {
         assert!(ended.err.contains(&why), "{args:?}: {}", ended.err);
         assert!(ended.err.contains("hint: choose"), "{args:?}: {}", ended.err);
     };
-    for layout in ["vlog", "loge", "dcd", "lfs", "wolf", "hylog"] {
+    for layout in ["vlog", "loge", "dcd", "lfs", "wolf", "hylog", "lld"] {
         let whose = format!("layout {layout} writes elsewhere");
         refused(&["sim", "--layout", layout, "--disk", disk], &whose);
         refused(&["sim", "--layout", layout, "--disk", disk, "--empty"], &whose);

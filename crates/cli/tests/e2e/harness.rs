@@ -24,6 +24,7 @@ macro_rules! each_layout {
         mod lfs { $(#[test] fn $name() { super::$name("lfs"); })+ }
         mod wolf { $(#[test] fn $name() { super::$name("wolf"); })+ }
         mod hylog { $(#[test] fn $name() { super::$name("hylog"); })+ }
+        mod lld { $(#[test] fn $name() { super::$name("lld"); })+ }
     };
 }
 

@@ -331,7 +331,7 @@ fn scripts_do_what_the_model_says() {
     if !possible() {
         return;
     }
-    let layouts = ["vlog", "raw", "inplace", "lfs", "loge", "hylog", "dcd", "wolf"];
+    let layouts = ["vlog", "raw", "inplace", "lfs", "loge", "hylog", "dcd", "wolf", "lld"];
     let mut passed = 0;
     for seed in 1..=scripts() {
         for (n, kind) in Kind::ALL.into_iter().enumerate() {

@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 9] = [
     "news --files 4000 --memory 1M",
 ];
 const POLICIES: [&str; 3] = ["async", "sync", "soft"];
-const LAYOUTS: [&str; 7] = ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog"];
+const LAYOUTS: [&str; 8] = ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog", "lld"];
 const DISKS: [&str; 2] = ["st19101", "hp97560"];
 /// Fields of reports that tell the speed of the host.
 const OF_THE_HOST: [&str; 3] = ["host_seconds", "\"simulated_", "states_per_second"];

@@ -36,7 +36,7 @@ const PROGRAMS: [&[&str]; 10] = [
 #[test]
 fn every_program_ends_on_every_layout() {
     for program in PROGRAMS {
-        for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog"] {
+        for layout in ["inplace", "vlog", "loge", "dcd", "lfs", "wolf", "hylog", "lld"] {
             let fragment = if layout == "inplace" { "1k" } else { "4k" };
             let args = ["--layout", layout, "--disk", "st19101", "--fragment", fragment];
             let report = report(&[program, &args].concat());

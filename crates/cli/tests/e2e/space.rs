@@ -161,7 +161,7 @@ fn has_kept(client: &mut Client, kept: u64, layout: &str) {
 /// goes on with everything that was flushed, and takes writes and trims.
 #[test]
 fn a_volume_goes_on_when_its_host_has_room_again() {
-    for layout in ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "dcd"] {
+    for layout in ["inplace", "vlog", "loge", "lfs", "wolf", "hylog", "lld", "dcd"] {
         let Some(filled) = Filled::with(layout) else {
             return skip("a small tmpfs needs root rights");
         };
@@ -195,7 +195,7 @@ fn a_volume_goes_on_when_its_host_has_room_again() {
 /// volume mounted again everything that was flushed is there, and writes go on.
 #[test]
 fn a_full_host_costs_nothing_that_was_flushed() {
-    for layout in ["vlog", "loge", "lfs", "hylog"] {
+    for layout in ["vlog", "loge", "lfs", "hylog", "lld"] {
         let Some(filled) = Filled::with(layout) else {
             return skip("a small tmpfs needs root rights");
         };

@@ -78,6 +78,7 @@ pages! {
     traces: "docs/manual/traces.md",
     models: "docs/manual/models.md",
     layouts: "docs/manual/layouts.md",
+    log_structured: "docs/manual/log-structured.md",
     exit_codes: "docs/manual/exit-codes.md",
     crash_test_gate: "docs/manual/crash-test-gate.md",
     shingled: "docs/manual/shingled.md",

@@ -71,6 +71,8 @@ fn whole_blocks(kind: Kind, device: u64, blocks: u64) -> u64 {
     match kind {
         // Two segments of the smallest size, without their summaries.
         Kind::LFS | Kind::WOLF => 14,
+        // One.
+        Kind::LLD => 7,
         // What holds as a whole is up to how it is mounted: `Limits`.
         Kind::DCD => u64::MAX,
         _ => {

@@ -304,9 +304,11 @@ impl History {
     /// No change survives one that was acknowledged before it was sent.
     fn judge_order(&self, seen: &[Option<usize>], wrong: &mut Vec<Complaint>) {
         let survivors = seen.iter().zip(&self.blocks).filter_map(|(index, versions)| {
-            let change = versions[(*index)?].change?;
+            let version = &versions[(*index)?];
+            let change = version.change?;
             let one = &self.changes[change];
-            (one.distinct && self.is_whole(one)).then_some(change)
+            // Zeros may be those of any change.
+            (one.distinct && version.name != ZEROS && self.is_whole(one)).then_some(change)
         });
         // Changes are numbered in the order in which they are sent.
         let Some(latest) = survivors.max() else { return };

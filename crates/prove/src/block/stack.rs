@@ -26,7 +26,9 @@ use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, MILLIS};
 use seekless_layouts::Kind;
 use seekless_layouts::dcd::{self, Caching, Mode, Report};
-use seekless_layouts::lfs::{CLEANING, Cleaning, HOT_PERCENT, INTERVAL};
+use seekless_layouts::lfs::{
+    CLEANING, Cleaning, HOT_PERCENT, INTERVAL, PARTIAL, Partial, VICTIMS, Victims,
+};
 use seekless_layouts::loge::options::{CLUSTERS, SORT};
 use seekless_layouts::vlog::{COMPACTION, Compaction, FILL_PERCENT};
 use std::collections::BTreeSet;
