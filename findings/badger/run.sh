@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 go_build
-crash_test --fs ext4 --size 64M -- "$go" badger
+crash_test -- "$go" badger

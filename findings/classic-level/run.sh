@@ -3,5 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --fs ext4 --size 64M -- env NODE_PATH="$cache/classic-level/node_modules" \
-    node "$here/workload.js"
+crash_test -- env NODE_PATH="$cache/classic-level/node_modules" node "$here/workload.js"

@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --fs ext4 --size 64M -- "$cache/diskcache/bin/python" "$here/workload.py"
+crash_test -- "$cache/diskcache/bin/python" "$here/workload.py"

@@ -4,5 +4,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --fs ext4 --size 64M --sector 4096 -- \
-    "$cache/duckdb/bin/python" "$here/workload.py" "${1:-checkpoint}"
+crash_test -- "$cache/duckdb/bin/python" "$here/workload.py" "${1:-checkpoint}"

@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 rust_build
-crash_test --fs ext4 --size 64M -- "$rust" fjall
+crash_test -- "$rust" fjall

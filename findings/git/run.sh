@@ -4,5 +4,4 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
 git --version
-crash_test --fs ext4 --size 64M -- \
-    "$(command -v "${PYTHON:-python3}")" "$here/workload.py" "${1:-default}"
+crash_test -- "$(command -v "${PYTHON:-python3}")" "$here/workload.py" "${1:-default}"

@@ -1,4 +1,4 @@
-// Workloads and checks of embedded databases in Go, for seekless crash-test.
+// Workloads and checks of databases, logs and queues in Go, for seekless crash-test.
 //
 // usage: findings ENGINE setup|run|check DIRECTORY
 package main
@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -16,8 +17,13 @@ const (
 	damaged = 3
 )
 
-// How many rows a workload commits.
-const rowCount = 20
+// rowCount returns how many rows a workload commits: ROWS of the environment, else 12.
+func rowCount() int {
+	if rows, err := strconv.Atoi(os.Getenv("ROWS")); err == nil {
+		return rows
+	}
+	return 12
+}
 
 // An engine is a database that holds rows.
 type engine interface {
@@ -30,15 +36,23 @@ type engine interface {
 }
 
 var engines = map[string]func(directory string) (engine, error){
-	"badger":    openBadger,
-	"bbolt":     openBbolt,
-	"goleveldb": openGoleveldb,
-	"pebble":    openPebble,
+	"badger":       openBadger,
+	"bbolt":        openBbolt,
+	"bleve":        openBleve,
+	"buntdb":       openBuntdb,
+	"dque":         openDque,
+	"etcd":         openEtcd,
+	"goleveldb":    openGoleveldb,
+	"nats":         openNats,
+	"nats-default": openNatsDefault,
+	"pebble":       openPebble,
+	"raft-wal":     openRaftWal,
+	"tidwall-wal":  openTidwallWal,
 }
 
 func main() {
 	if len(os.Args) != 4 || engines[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: findings badger|bbolt|goleveldb|pebble setup|run|check DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: findings ENGINE setup|run|check DIRECTORY")
 		os.Exit(2)
 	}
 	open, action, directory := engines[os.Args[1]], os.Args[2], os.Args[3]
@@ -60,7 +74,7 @@ func work(open func(string) (engine, error), action, directory string) error {
 		return err
 	}
 	if action == "run" {
-		for number := 1; number <= rowCount; number++ {
+		for number := 1; number <= rowCount(); number++ {
 			if err := database.commit(number, content(number)); err != nil {
 				return err
 			}

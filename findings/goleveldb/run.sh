@@ -4,4 +4,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 case ${1:-1.0.0} in 2022) go_build go-2022.mod ;; *) go_build ;; esac
-crash_test --fs ext4 --size 64M -- "$go" goleveldb
+crash_test -- "$go" goleveldb

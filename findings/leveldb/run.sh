@@ -3,5 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --fs ext4 --size 64M -- \
-    "$cache/leveldb-${1:-1.22}/bin/python" "$here/workload.py" "${1:-1.22}"
+crash_test -- "$cache/leveldb-${1:-1.22}/bin/python" "$here/workload.py" "${1:-1.22}"

@@ -14,6 +14,11 @@ LOST = 1
 DAMAGED = 3
 
 
+def count(usual):
+    """How many rows a workload commits: ROWS of the environment, else the usual number."""
+    return int(os.environ.get("ROWS") or usual)
+
+
 def content(number):
     """The 512 characters of row `number`."""
     parts = (hashlib.sha256(b"row %d part %d" % (number, part)) for part in range(8))

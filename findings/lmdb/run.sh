@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --fs ext4 --size 64M -- "$cache/lmdb/bin/python" "$here/workload.py" "${1:-sync}"
+crash_test -- "$cache/lmdb/bin/python" "$here/workload.py" "${1:-sync}"

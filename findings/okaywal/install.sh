@@ -2,6 +2,4 @@
 # Builds the workload of okaywal with those of surrealkv.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
-need cargo "Rust"
-CARGO_TARGET_DIR="$cache/rust-logs" cargo build --quiet --locked \
-    --manifest-path "$findings/surrealkv/Cargo.toml"
+rust_build surrealkv seekless-findings-logs

@@ -2,5 +2,5 @@
 # Crash-tests okaywal; the workload is in surrealkv/src/main.rs.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
-sh "$findings/surrealkv/install.sh"
-crash_test --fs ext4 --size 64M -- "$cache/rust-logs/debug/seekless-findings-logs" okaywal
+rust_build surrealkv seekless-findings-logs
+crash_test -- "$rust" okaywal

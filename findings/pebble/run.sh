@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 go_build
-crash_test --fs ext4 --size 64M -- "$go" pebble
+crash_test -- "$go" pebble

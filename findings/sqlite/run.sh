@@ -4,4 +4,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --fs ext4 --size 64M -- "$cache/sqlite/bin/python" "$here/workload.py" "${1:-wal-full}"
+crash_test -- "$cache/sqlite/bin/python" "$here/workload.py" "${1:-wal-full}"

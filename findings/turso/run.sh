@@ -7,4 +7,4 @@ case $# in
 0) script=workload.py ;;
 *) script=first_commits.py ;;
 esac
-crash_test --fs ext4 --size 64M -- "$cache/turso-${1:-0.8.3}/bin/python" "$here/$script"
+crash_test -- "$cache/turso-${1:-0.8.3}/bin/python" "$here/$script"

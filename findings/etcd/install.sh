@@ -1,0 +1,5 @@
+#!/bin/sh
+# Builds the Go workloads, etcd among them; go/go.mod pins its version.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../lib.sh"
+go_build
