@@ -66,7 +66,7 @@ def judge(finding, code, log, seconds):
         found = {model: figures.get(model, ("nothing",))[0] for model in DECIDING}
         if set(found.values()) <= {"good", "bad"}:
             keep(SMALLEST if rows else FULL, finding, figures, seconds, log)
-    if not words or None in words.values():
+    if None in words.values() or (not file_system and set(words) != set(DECIDING)):
         return "FAIL no verdict is expected"
     for model, word in words.items():
         if found.get(model) != word:

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(15)
+ROWS = rows.count(4)
 
 
 def database(directory):

@@ -13,7 +13,7 @@ import diskcache
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(15)
+ROWS = rows.count(6)
 LARGE_EVERY = 3
 # diskcache stores a value of 32 KiB or more in a file.
 REPEAT = 80

@@ -13,7 +13,7 @@ import duckdb
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(12)
+ROWS = rows.count(6)
 ROWS_PER_CHECKPOINT = 3
 
 

@@ -11,9 +11,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import native
 import rows
 
-ROWS = rows.count(4)
+ROWS = rows.count(12)
 # GDBM_WRCREAT.
 MODE = 2
+# The least that GDBM takes: so a few rows split buckets.
+BLOCK_BYTES = 512
 
 gdbm = native.library("libgdbm.so.6")
 gdbm.gdbm_open.restype = ctypes.c_void_p
@@ -25,7 +27,7 @@ gdbm.gdbm_fetch.restype = native.Datum
 def database(directory):
     """Opens the database, and makes it if it is not there."""
     path = os.path.join(directory, "d.gdbm").encode()
-    db = gdbm.gdbm_open(path, 0, MODE, 0o600, None)
+    db = gdbm.gdbm_open(path, BLOCK_BYTES, MODE, 0o600, None)
     native.expect(db, "gdbm_open")
     return ctypes.c_void_p(db)
 

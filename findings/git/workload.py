@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(5)
+ROWS = rows.count(2)
 
 
 def git(directory, *words):

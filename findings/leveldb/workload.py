@@ -14,9 +14,9 @@ import plyvel
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-DATABASES = 3
+DATABASES = 1
 OPENS = 2
-ROWS_PER_OPEN = 3
+ROWS_PER_OPEN = rows.count(2)
 
 
 def path(directory, index):

@@ -7,7 +7,7 @@ const path = require("node:path");
 const { open } = require("lmdb");
 const rows = require("../lib/rows.js");
 
-const ROWS = rows.count(5);
+const ROWS = rows.count(4);
 
 const database = (directory) => open({ path: path.join(directory, "d"), mapSize: 16 << 20 });
 

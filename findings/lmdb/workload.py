@@ -11,7 +11,7 @@ import lmdb
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(24)
+ROWS = rows.count(8)
 MAP_BYTES = 8 << 20
 
 

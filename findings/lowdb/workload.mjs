@@ -8,7 +8,7 @@ import path from "node:path";
 const { JSONFilePreset } = await import(path.join(process.env.MODULES, "lowdb/lib/node.js"));
 const rows = createRequire(import.meta.url)("../lib/rows.js");
 
-const ROWS = rows.count(5);
+const ROWS = rows.count(3);
 
 const database = (directory) => JSONFilePreset(path.join(directory, "d.json"), { rows: [] });
 

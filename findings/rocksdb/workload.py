@@ -13,8 +13,8 @@ from rocksdict import Options, Rdict, WriteOptions
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-OPENS = 4
-ROWS_PER_OPEN = 4
+OPENS = 2
+ROWS_PER_OPEN = rows.count(3)
 
 
 def database(directory):

@@ -11,7 +11,7 @@ import apsw
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(20)
+ROWS = rows.count(8)
 
 
 def database(directory):

@@ -11,7 +11,7 @@ import turso
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-ROWS = rows.count(6)
+ROWS = rows.count(3)
 
 
 def path(directory):

@@ -14,8 +14,8 @@ import ZODB.FileStorage
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 import rows
 
-OPENS = 3
-ROWS_PER_OPEN = 6
+OPENS = 2
+ROWS_PER_OPEN = rows.count(3)
 
 
 def database(directory):

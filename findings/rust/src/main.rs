@@ -51,7 +51,7 @@ fn act<E: Engine>(action: &str, directory: &Path) -> Result<()> {
 
 fn run<E: Engine>(directory: &Path) -> Result<()> {
     let mut database = E::open(directory)?;
-    for number in 1..=E::ROWS {
+    for number in 1..=rows::count(E::ROWS) {
         database.commit(number, &rows::content(number))?;
         rows::acknowledge(number)?;
     }

@@ -23,6 +23,11 @@ pub enum Verdict {
     Damaged(String),
 }
 
+/// How many rows a workload commits: ROWS of the environment, else the usual number.
+pub fn count(usual: u64) -> u64 {
+    std::env::var("ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(usual)
+}
+
 /// The 512 characters of row `number`.
 pub fn content(number: u64) -> String {
     let mut text = String::new();

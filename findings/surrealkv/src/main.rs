@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::exit;
 use std::sync::{Arc, Mutex};
 
+/// Rows that a workload commits without ROWS in the environment.
 const ROWS: u64 = 8;
 /// Bytes of a table in memory: small, so that rows are written to tables while the workload runs.
 const TABLE: usize = 4096;
@@ -34,7 +35,7 @@ macro_rules! surrealkv {
 
             pub async fn run(directory: &Path) -> Result<()> {
                 let tree = open(directory)?;
-                for number in 1..=ROWS {
+                for number in 1..=rows::count(ROWS) {
                     let mut transaction = tree.begin()?;
                     transaction.set_durability(Durability::Immediate);
                     let key = number.to_be_bytes();
@@ -49,7 +50,7 @@ macro_rules! surrealkv {
                 let tree = open(directory)?;
                 let transaction = tree.begin()?;
                 let mut found = Vec::new();
-                for number in 1..=ROWS {
+                for number in 1..=rows::count(ROWS) {
                     if let Some(value) = transaction.get(number.to_be_bytes().to_vec())? {
                         found.push((number, String::from_utf8_lossy(&value).into_owned()));
                     }
@@ -96,7 +97,7 @@ fn log(directory: &Path) -> Result<(okaywal::WriteAheadLog, Entries)> {
 
 fn run_log(directory: &Path) -> Result<()> {
     let (log, _) = log(directory)?;
-    for number in 1..=ROWS {
+    for number in 1..=rows::count(ROWS) {
         let mut entry = log.begin_entry()?;
         let content = rows::content(number);
         entry.write_chunk(&[&number.to_be_bytes()[..], content.as_bytes()].concat())?;
