@@ -124,9 +124,6 @@ def counts(cell):
 def of_page(kind):
     """Rows of one kind with their figures."""
     figures = read(FULL)
-    missing = [one["name"] for one in programs() if one["name"] not in figures]
-    if missing:
-        print(f"results: never measured: {' '.join(missing)}", file=sys.stderr)
     those = [one for one in programs() if one["kind"] == kind and one["name"] in figures]
     for one in those:
         bad = any(figures[one["name"]][model].startswith("bad") for model in DECIDING)
@@ -176,7 +173,10 @@ def smallest_table():
 def summary():
     """How many programs and findings there are."""
     kinds = {kind: len(of_page(kind)) for kind in ("defect", "documented", "good")}
-    names = {one["name"].split("/")[0] for one in programs()}
+    missing = [one["name"] for one in programs() if one["name"] not in read(FULL)]
+    if missing:
+        print(f"results: not measured, so not on the page: {' '.join(missing)}", file=sys.stderr)
+    names = {one["name"].split("/")[0] for one in programs() if one["name"] not in missing}
     slow = max((int(one["seconds"]), name) for name, one in read(FULL).items())
     quick = sum(int(one["seconds"]) <= 60 for one in read(FULL).values())
     yield (

@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 go_build
-crash_test --exhaustive 2 --samples 6 -- "$go" etcd
+crash_test -- "$go" etcd

@@ -5,4 +5,4 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 java_env
 case ${1:-default} in sync) engine=h2-sync ;; *) engine=h2 ;; esac
-crash_test --exhaustive 2 --samples 6 -- java -Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classes" Findings "$engine"
+crash_test -- java -Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classes" Findings "$engine"

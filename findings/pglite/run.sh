@@ -3,4 +3,4 @@
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib.sh"
 sh "$here/install.sh"
-crash_test --exhaustive 1 --samples 2 -- env NODE_PATH="$cache/pglite/node_modules" node "$here/workload.js"
+crash_test -- env NODE_PATH="$cache/pglite/node_modules" node "$here/workload.js"
