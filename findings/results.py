@@ -148,7 +148,7 @@ def full_table(kind):
     for one, figures in of_page(kind):
         line = [f"`{one['name']}`", one["program"]]
         line += [counts(figures[model]) for model in DECIDING]
-        line += [figures["posix"].split()[0]]
+        line += [figures["posix"].split()[0] if figures["posix"] else "–"]
         if kind != "good":
             line.append(one["story"])
         if kind == "defect":
