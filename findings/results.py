@@ -85,6 +85,7 @@ def keep(path, finding, figures, seconds, log):
     lines = read(path)
     calls = re.search(r"(\d+) calls and \d+ acknowledgement", log)
     why = re.search(r"^ +why: (.*)$", log, re.MULTILINE)
+    why = why or re.search(r"^ +(would have prevented it: .*)$", log, re.MULTILINE)
     line = {"finding": finding, "seconds": str(seconds), "calls": calls[1] if calls else ""}
     line["why"] = why[1] if why else ""
     for model, (word, states, lost, broken) in figures.items():

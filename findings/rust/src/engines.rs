@@ -14,7 +14,7 @@ use std::path::Path;
 /// A database that holds rows.
 pub trait Engine: Sized {
     /// How many rows a workload commits.
-    const ROWS: u64 = 10;
+    const ROWS: u64 = 20;
 
     /// Makes an empty database in a directory.
     ///
