@@ -10,25 +10,11 @@ public final class Findings {
     private static final Map<String, Engine.Open> ENGINES = new TreeMap<>();
 
     static {
-        ENGINES.put("derby", at -> new Sql("jdbc:derby:" + at + "/d;create=true", at));
-        ENGINES.put("h2", at -> new Sql("jdbc:h2:" + at + "/d", at));
-        ENGINES.put("h2-sync", at -> new Sql("jdbc:h2:" + at + "/d", at, "CHECKPOINT SYNC"));
-        ENGINES.put("hsqldb", Findings::hsqldb);
         ENGINES.put("iq80", Iq80::new);
-        ENGINES.put("je", BerkeleyJe::new);
-        ENGINES.put("lucene", Lucene::new);
-        ENGINES.put("mapdb", MapDb::new);
         ENGINES.put("tape", Tape::new);
-        ENGINES.put("xodus", Xodus::new);
     }
 
     private Findings() {}
-
-    /** HSQLDB with a table on disk, and a sync with each commit. */
-    private static Engine hsqldb(String at) throws Exception {
-        return new Sql("jdbc:hsqldb:file:" + at + "/d;hsqldb.default_table_type=cached", at)
-                .first("SET FILES WRITE DELAY FALSE");
-    }
 
     /** Does what the words say. */
     public static void main(String[] words) throws Exception {

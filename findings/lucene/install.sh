@@ -1,5 +1,0 @@
-#!/bin/sh
-# Compiles the Java workloads, Lucene among them; java/pom.xml pins its version.
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../lib.sh"
-java_env
