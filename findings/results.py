@@ -91,10 +91,13 @@ def keep(path, finding, figures, seconds, log):
     for model, (word, states, lost, broken) in figures.items():
         line[model] = f"{word} {lost} {broken} {states}"
     lines[finding] = line
-    with open(path, "w") as file:
-        file.write("\t".join(COLUMNS) + "\n")
-        for name in sorted(lines):
-            file.write("\t".join(lines[name].get(column, "") for column in COLUMNS) + "\n")
+    try:
+        with open(path, "w") as file:
+            file.write("\t".join(COLUMNS) + "\n")
+            for name in sorted(lines):
+                file.write("\t".join(lines[name].get(column, "") for column in COLUMNS) + "\n")
+    except PermissionError:
+        print(f"results: the figures are not kept: no right to write {path}", file=sys.stderr)
 
 
 def read(path):
@@ -118,7 +121,8 @@ def counts(cell):
     word, lost, broken, states = cell.split()
     if word == "good":
         return f"good, {states}"
-    parts = [f"{number} {what}" for number, what in ((broken, "broken"), (lost, "lost")) if number != "0"]
+    both = ((broken, "broken"), (lost, "lost"))
+    parts = [f"{number} {what}" for number, what in both if number != "0"]
     return f"{', '.join(parts)} of {states}"
 
 
@@ -144,7 +148,8 @@ def rows_of(columns, lines):
 def full_table(kind):
     """The table of one kind of findings."""
     columns = ["`findings/run`", "program", "ext4", "xfs", "posix"]
-    columns += {"defect": ["what happens", "upstream"], "documented": ["what happens"]}.get(kind, [])
+    told = {"defect": ["what happens", "upstream"], "documented": ["what happens"], "good": []}
+    columns += told[kind]
     lines = []
     for one, figures in of_page(kind):
         line = [f"`{one['name']}`", one["program"]]
@@ -181,8 +186,8 @@ def summary():
     slow = max((int(one["seconds"]), name) for name, one in read(FULL).items())
     quick = sum(int(one["seconds"]) <= 60 for one in read(FULL).values())
     yield (
-        f"{len(names)} programs: {kinds['defect']} defects, {kinds['documented']} documented losses, "
-        f"{kinds['good']} good."
+        f"{len(names)} programs: {kinds['defect']} defects, "
+        f"{kinds['documented']} documented losses, {kinds['good']} good."
     )
     yield (
         f"{quick} of {len(read(FULL))} scripts take at most a minute, "
@@ -194,7 +199,8 @@ def page():
     """Writes what stands between the markers of the page."""
     with open(PAGE) as file:
         text = file.read()
-    parts = {kind: (lambda kind=kind: full_table(kind)) for kind in ("defect", "documented", "good")}
+    kinds = ("defect", "documented", "good")
+    parts = {kind: (lambda kind=kind: full_table(kind)) for kind in kinds}
     parts |= {"smallest": smallest_table, "summary": summary}
     for name, lines in parts.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
