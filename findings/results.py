@@ -95,7 +95,7 @@ def keep(path, finding, figures, seconds, log):
         with open(path, "w") as file:
             file.write("\t".join(COLUMNS) + "\n")
             for name in sorted(lines):
-                file.write("\t".join(lines[name].get(column, "") for column in COLUMNS) + "\n")
+                file.write("\t".join(lines[name].get(column) or "–" for column in COLUMNS) + "\n")
     except PermissionError:
         print(f"results: the figures are not kept: no right to write {path}", file=sys.stderr)
 
@@ -107,7 +107,8 @@ def read(path):
             rows = [line.rstrip("\n").split("\t") for line in file][1:]
     except FileNotFoundError:
         return {}
-    return {row[0]: dict(zip(COLUMNS, row)) for row in rows}
+    value = lambda field: "" if field == "–" else field
+    return {row[0]: dict(zip(COLUMNS, map(value, row))) for row in rows}
 
 
 def programs():

@@ -62,8 +62,8 @@ impl Transaction {
 pub enum TransactionError {
     /// The volume has no transactions of several requests.
     #[error(
-        "the volume has no transactions of several requests; volumes of the layouts vlog, lfs, wolf and \
-         hylog have, and of loge if this program made them"
+        "the volume has no transactions of several requests; volumes of vlog and of log-structured \
+         layouts have, and of loge if this program made them"
     )]
     Unsupported,
     /// It changes nothing.

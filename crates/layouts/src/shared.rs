@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 pub use crate::punch::NO_PUNCH;
 
-/// Most blocks of a transaction of `vlog` and the log-structured layouts where there is room: 8 MiB,
-/// more than the cache of MinixUFS (claim V10).
+/// Most blocks of a transaction of `vlog` and the log-structured layouts where there is room: 8
+/// MiB, more than the cache of MinixUFS (claim V10).
 pub const MOST_OF_GROUP: u64 = 2048;
 
 /// Blocks in a segment.

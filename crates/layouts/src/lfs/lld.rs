@@ -5,13 +5,12 @@
 //! Segments are 512 KiB. A flush that finds a segment less than three quarters full writes it and
 //! keeps it in memory: the next one writes what it held, and what has come since, to a *fresh*
 //! segment, so that segments are full in the end. The earlier copy is free when that is durable.
-//! Where few segments are free the log goes on behind it instead, as `lfs` does. The emptiest segments
-//! are cleaned, also while no client waits.
+//! Where few segments are free the log goes on behind it instead, as `lfs` does. The emptiest
+//! segments are cleaned, also while no client waits.
 
 use super::Lfs;
 use super::format::default_segment;
 use super::options::Partial;
-use super::policy::Policy;
 use super::pool::Slot;
 use super::segments::SegmentNr;
 use seekless_engine::data::Body;
@@ -98,7 +97,7 @@ impl Lfs {
     /// A block goes to a place of the segment that is being filled.
     pub(super) fn hold(&mut self, block: u32, place: u32, body: Body) {
         let segment = self.segments.of(place);
-        if let Policy::Lld(lld) = &mut self.policy {
+        if let Some(lld) = self.policy.lld() {
             lld.hold(segment, block, place, body);
         }
     }
@@ -106,7 +105,7 @@ impl Lfs {
     /// Something was written out: a segment that it has filled is not kept.
     pub(super) fn keep_partial(&mut self) {
         let (head, size) = (self.log.heads[0], self.geometry.segment);
-        if let Policy::Lld(lld) = &mut self.policy {
+        if let Some(lld) = self.policy.lld() {
             lld.end = head.offset;
             if head.segment != lld.segment || head.offset * 4 >= size * 3 {
                 lld.held.clear();
@@ -114,12 +113,12 @@ impl Lfs {
         }
     }
 
-    /// Something is to be written out: what the segment holds that was written in part goes with it,
-    /// to a fresh one.
+    /// Something is to be written out: what the segment holds that was written in part goes with
+    /// it, to a fresh one.
     pub(super) fn take_partial(&mut self, now: Time) {
         let affords = self.affords_fresh();
         let (head, size) = (self.log.heads[0], self.geometry.segment);
-        let Policy::Lld(lld) = &mut self.policy else { return };
+        let Some(lld) = self.policy.lld() else { return };
         let held = std::mem::take(&mut lld.held);
         let is_all = head.segment == lld.segment && head.offset == lld.end;
         if held.is_empty() || !is_all || !affords {
@@ -141,7 +140,7 @@ impl Lfs {
             self.map.replace(at, entry.moved(place));
             again += 1;
         }
-        if let Policy::Lld(lld) = &mut self.policy {
+        if let Some(lld) = self.policy.lld() {
             lld.again += again;
         }
     }

@@ -36,7 +36,8 @@ pub static PARTIAL: Choice<Partial> = Choice {
     name: "partial",
     value: "CHOICE",
     help: "What `lld` does with a segment that a flush finds less than three quarters full: fresh \
-           (write all of it again to a fresh one with what comes next) or in-place (go on behind it)",
+           (write all of it again to a fresh one with what comes next) or in-place (go on behind \
+           it)",
     needs_arm: false,
     default: Partial::default,
     parse,

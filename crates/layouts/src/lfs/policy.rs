@@ -58,6 +58,11 @@ impl Policy {
         matches!(self, Policy::Lld(_))
     }
 
+    /// The policy of the logical disk.
+    pub fn lld(&mut self) -> Option<&mut Lld> {
+        if let Policy::Lld(lld) = self { Some(lld) } else { None }
+    }
+
     /// True if there are cold blocks beside hot ones: they have a head of their own.
     pub fn is_mixed(&self) -> bool {
         matches!(self, Policy::Hylog(hylog) if hylog.is_mixed())

@@ -156,8 +156,8 @@ pub(super) fn mount(
     Ok(volume)
 }
 
-/// Segments that a full volume of a layout leaves free, and the segment size that a device of so many
-/// blocks gets.
+/// Segments that a full volume of a layout leaves free, and the segment size that a device of so
+/// many blocks gets.
 fn room_of(layout: LayoutNumber) -> (u64, fn(u64) -> u32) {
     match layout.0 == super::LLD.number {
         true => (lld::RESERVE, lld::segment),

@@ -100,8 +100,8 @@ impl Lfs {
         self.overwrite(request, overwrites, cx);
     }
 
-    /// All that a transaction changes goes to the buffer at once, and from there to the log with one
-    /// commit. Nothing of it is overwritten in place: a crash could leave a part of that.
+    /// All that a transaction changes goes to the buffer at once, and from there to the log with
+    /// one commit. Nothing of it is overwritten in place: a crash could leave a part of that.
     fn write_group(&mut self, request: usize, all: &Transaction, cx: &mut Cx<'_>) {
         self.make_room(all.blocks(), cx);
         for (index, (at, piece)) in (0..).zip(all.changes()) {

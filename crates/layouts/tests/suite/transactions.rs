@@ -1,5 +1,5 @@
-//! Transactions of several requests (`CONTRACT.md`, L1), and volumes of Loge with more addresses than
-//! room (L2).
+//! Transactions of several requests (`CONTRACT.md`, L1), and volumes of Loge with more addresses
+//! than room (L2).
 #![allow(clippy::unwrap_used, clippy::disallowed_types, missing_docs)]
 
 use crate::support::Shared;
