@@ -52,6 +52,20 @@ pub fn lose_needing(writes: &[AtRisk], fates: &mut [Fate]) -> bool {
     changed
 }
 
+/// What an outcome is made of, without what follows from it: the number of survivors that no other
+/// survivor needs, and that of lost writes that need no other lost one.
+pub fn of_its_own(writes: &[AtRisk], fates: &[Fate]) -> (usize, usize) {
+    let (mut is_needed, mut lost) = (vec![false; writes.len()], 0);
+    for (write, fate) in writes.iter().zip(fates) {
+        match fate.is_nothing() {
+            true => lost += usize::from(write.needs.iter().all(|&need| fates[need].is_whole())),
+            false => write.needs.iter().for_each(|&need| is_needed[need] = true),
+        }
+    }
+    let survivors = fates.iter().zip(is_needed).filter(|(fate, _)| !fate.is_nothing());
+    (survivors.filter(|(_, is_needed)| !is_needed).count(), lost)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

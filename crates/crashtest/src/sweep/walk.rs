@@ -8,10 +8,12 @@
 use super::contents::Contents;
 use super::{Options, Shard};
 use crate::session::{CrashImage, Ground, Session};
-use crate::states::choose::choose;
+use crate::states::choose::{at_risk, choose};
 use crate::states::history::{Epoch, Epochs};
 use crate::states::names;
 use crate::states::state::{Fate, State};
+use seekless_crash::contract::AtRisk;
+use seekless_crash::needs;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
@@ -34,13 +36,15 @@ pub(super) struct Candidate {
     pub(super) contents: u128,
 }
 
-/// How early a state is worth trying: 0 is first.
-pub(super) fn rank(state: &State) -> u8 {
+/// How early a state is worth trying: 0 is first. One write that is kept counts as one, with
+/// whatever it needs, and one that is lost with all that needs it.
+fn rank(state: &State, writes: &[AtRisk]) -> u8 {
     let count = |fate: &Fate| state.fates.iter().filter(|one| *one == fate).count();
     let (all, kept, lost) = (state.fates.len(), count(&Fate::Kept), count(&Fate::Lost));
+    let of_its_own = needs::of_its_own(writes, &state.fates);
     match all - kept - lost {
         0 if kept == all || lost == all => 0,
-        0 if kept == 1 || lost == 1 => 1,
+        0 if of_its_own.0 == 1 || of_its_own.1 == 1 => 1,
         1 if kept == all - 1 || lost == all - 1 => 2,
         0 => 3,
         _ => 4,
@@ -176,8 +180,15 @@ impl<'s> Walk<'s> {
             if self.seen % self.pass.every == self.pass.from {
                 let chosen = choose(self.session.history(), &epoch, &self.options.bounds);
                 let ranks = &self.pass.ranks;
-                self.queue =
-                    chosen.into_iter().filter(|state| ranks.contains(&rank(state))).collect();
+                self.queue = match *ranks == ALL_RANKS {
+                    true => chosen.into(),
+                    false => {
+                        let writes =
+                            at_risk(self.session.history(), &epoch, self.options.bounds.sector);
+                        let is_of_rank = |state: &State| ranks.contains(&rank(state, &writes));
+                        chosen.into_iter().filter(is_of_rank).collect()
+                    }
+                };
             }
             self.seen += 1;
         }
@@ -202,5 +213,32 @@ impl Shard {
         }
         let name = names::short(&state.name(session.history(), epoch));
         XxHash3_64::oneshot(name.as_bytes()) % u64::from(count) == u64::from(index - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_counts_as_one_with_what_it_needs() {
+        let write = |needs: &[usize]| {
+            AtRisk { needs: needs.to_vec(), ..AtRisk::of_blocks(0, 0, None, 1) }
+        };
+        // 1 needs 0, 2 needs 1; 3 needs nothing, and 4 needs 3.
+        let chained = [write(&[]), write(&[0]), write(&[1]), write(&[]), write(&[3])];
+        let free = [write(&[]), write(&[]), write(&[]), write(&[]), write(&[])];
+        let rank = |kept: [u8; 5], writes: &[AtRisk]| {
+            let fate = |kept: u8| if kept == 1 { Fate::Kept } else { Fate::Lost };
+            rank(&State { cut: 0, fates: kept.map(fate).to_vec() }, writes)
+        };
+        assert_eq!(rank([1, 1, 1, 0, 0], &chained), 1, "2 is kept with what it needs");
+        assert_eq!(rank([1, 1, 1, 0, 0], &free), 3, "three are kept");
+        assert_eq!(rank([0, 0, 0, 1, 1], &chained), 1, "0 is lost with what needs it");
+        assert_eq!(rank([1, 0, 0, 1, 0], &chained), 3, "two are kept, two are lost");
+        for writes in [&chained, &free] {
+            assert_eq!([rank([1; 5], writes), rank([0; 5], writes)], [0, 0]);
+            assert_eq!(rank([1, 1, 1, 1, 0], writes), 1);
+        }
     }
 }
