@@ -6,6 +6,7 @@
 use crate::docs;
 use crate::explore::{self, fresh_seed};
 use crate::fuzz;
+use crate::models;
 use crate::mutants;
 use crate::run::{PROPERTY_SEED, Said, asserting, capture, cargo, root, run, seekless, target};
 use crate::stages::{AfterFailure, Stages};
@@ -183,6 +184,7 @@ pub fn nightly() -> Result<()> {
     stages.run("sweep", || sweep::bounded(NIGHTLY_SWEEPS * sweep::STATES, Seeds::Fixed))?;
     fuzz_in(&mut stages, seed)?;
     stages.run("figures", figures)?;
+    stages.run("models", || models::models(None))?;
     stages.run("explore", || explore::explore(&["--minutes", NIGHTLY_MINUTES]))?;
     println!("\n{}", stages.table());
     stages.finish()

@@ -7,6 +7,7 @@ mod docs;
 mod explore;
 mod fuzz;
 mod guided;
+mod models;
 mod mutants;
 mod prover;
 mod run;
@@ -29,9 +30,9 @@ usage: cargo xtask TASK
                      figures  the reproduced claims, measured now
                      fuzz     property tests with many cases, then the fuzz targets
                      nightly  everything, and what takes too long for each commit: planted
-                              bugs from three seeds, ten times the sweep, fuzz, figures, an
-                              hour of explore; a second run of the same tree leaves out
-                              what has passed
+                              bugs from three seeds, ten times the sweep, fuzz, figures,
+                              models, an hour of explore; a second run of the same tree
+                              leaves out what has passed
                      without a name: smoke's checks, docs, replay, soak, sweep, test
   ci explore --minutes N [--seed N] [--dir DIR] [--plant BUG]
                      power-cut sweeps of every subject in turn, of fresh seeds; saves the run
@@ -39,6 +40,8 @@ usage: cargo xtask TASK
   sweep [--states N] [--seed N]
                      power-cut sweeps of every layout and array, 1.9 million states in all
   fuzz [SECONDS]     the fuzz targets alone, each for so long (default: 60)
+  models [SECONDS]   kernel file systems against the models of crash-test, by random sequences
+                     of calls, for so long each (default: 300); needs root
   mutants [--states N] [EDGE]...
                      cuts edges, a flush or a comparison at a time, to see the prover notice:
                      those of these names, or all that nothing has caught yet
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         ["ci", "nightly"] => ci::nightly(),
         ["sweep", rest @ ..] => sweep::sweep(rest),
         ["fuzz", rest @ ..] if rest.len() <= 1 => targets(rest.first().copied()),
+        ["models", rest @ ..] if rest.len() <= 1 => models::models(rest.first().copied()),
         ["mutants", "--tested"] => mutants::tested(),
         ["mutants", rest @ ..] => mutants::mutants(rest),
         ["tidy"] => tidy::tidy(),
