@@ -14,11 +14,8 @@ const SECONDS: u64 = 300;
 /// The program that makes the sequences and runs them.
 const SEQUENCES: &str = "crates/calls/calibrate/sequences.py";
 /// The models that kernels are compared with, and the program that makes the file system of each.
-const KERNELS: [(&str, &str); 3] = [
-    ("ext4", "mkfs.ext4"),
-    ("xfs", "mkfs.xfs"),
-    ("btrfs", "mkfs.btrfs"),
-];
+const KERNELS: [(&str, &str); 3] =
+    [("ext4", "mkfs.ext4"), ("xfs", "mkfs.xfs"), ("btrfs", "mkfs.btrfs")];
 /// Where programs are that make file systems, if not in `PATH`.
 const SYSTEM: [&str; 2] = ["/usr/sbin", "/sbin"];
 

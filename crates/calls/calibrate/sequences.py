@@ -8,16 +8,45 @@ sequences.py one|minimise --seekless BIN --trees BIN [--fs ext4] --out DIR 'writ
 sequences.py again|needed --trees BIN [--fs ext4] --out DIR
     compares the results in DIR with the models as they are now, or for each rule counts the
     sequences of which the weaker model allows more, and those of which the kernel left such a tree
+sequences.py store --trees BIN [--fs ext4] --out DIR > crates/calls/tests/kernels/ext4.txt
+    prints the results in DIR as text; tests of the crate replay it without root
+
+The exit code of `search` and `again` is 1 if the model forbids a tree, or none was seen.
 
 A sequence runs on the kernel with a journal commit each second (`wait` is longer), and again under
-the recorder of system calls. `trees` (examples/trees.rs) prints all trees of the model."""
-import argparse, ctypes, itertools, json, os, random, subprocess, sys, time
+the recorder of system calls. `--tune` sets the times of write-back and of the log of XFS during a
+search, for the whole machine. `trees` (examples/trees) compares the trees with the model."""
+import argparse, contextlib, ctypes, itertools, json, mmap, os, random, stat, subprocess, sys
+import tempfile, time
 
 ME = os.path.abspath(__file__)
 SETUP = "mkdir d; write a 0 100; write b 0 5000; write d/a 0 4096; sync"
 NAMES = ["a", "b", "c", "d/a", "d/b"]
-RULES = {"ext4": ["MetadataInOrder", "ReplaceNeedsSize", "PagesAreWhole", "CutBeforeNewBytes"],
-         "xfs": ["MetadataInOrder", "SizeNeedsBytes", "PagesAreWhole", "CutBeforeNewBytes"]}
+KERNELS = {  # of each model: the file system, the size of its disk, its mount options
+    "ext4": ("ext4", "16M", "commit=1"),
+    "xfs": ("xfs", "300M", ""),
+    "btrfs": ("btrfs", "128M", "commit=1"),
+}
+# Write-back and the log of XFS begin after a second, so that a `wait` shows them.
+TUNED = {"fs/xfs/xfssyncd_centisecs": "100", "vm/dirty_writeback_centisecs": "50",
+         "vm/dirty_expire_centisecs": "50"}
+
+
+def write(file, at, data):
+    """Writes through a buffer that begins a page, as O_DIRECT wants it."""
+    buffer = mmap.mmap(-1, max(len(data), 1))
+    buffer.write(data)
+    os.pwritev(file, [memoryview(buffer)[:len(data)]], at)
+
+
+def store_mapped(file, at, data, is_synced):
+    """Stores into a shared mapping of the file, up to its end."""
+    with mmap.mmap(file, 0) as view:
+        end = min(at + len(data), len(view))
+        view[at:end] = data[:max(end - at, 0)]
+        if is_synced:
+            from_page = at - at % 4096
+            view.flush(from_page, len(view) - from_page)
 
 
 def perform(top, words, letter):
@@ -30,17 +59,37 @@ def perform(top, words, letter):
         os.sync()
     elif what in ("rename", "link"):
         getattr(os, what)(path(rest[0]), path(rest[1]))
-    elif what in ("unlink", "mkdir"):
+    elif what == "exchange":
+        names = [ctypes.c_char_p(path(name).encode()) for name in rest]
+        ctypes.CDLL(None).renameat2(-100, names[0], -100, names[1], 2)
+    elif what == "symlink":
+        os.symlink(rest[0], path(rest[1]))
+    elif what in ("unlink", "mkdir", "rmdir"):
         getattr(os, what)(path(rest[0]))
+    elif what == "chmod":
+        os.chmod(path(rest[0]), int(rest[1], 8))
+    elif what == "setxattr":
+        os.setxattr(path(rest[0]), "user.x", letter * int(rest[1]))
+    elif what == "removexattr":
+        os.removexattr(path(rest[0]), "user.x")
+    elif what == "unnamed":  # a file without a name that gets one
+        file = os.open(path("."), os.O_RDWR | os.O_TMPFILE, 0o644)
+        os.pwrite(file, letter * int(rest[1]), 0)
+        os.link(f"/proc/self/fd/{file}", path(rest[0]), src_dir_fd=file, follow_symlinks=True)
+        os.close(file)
     else:
         flags = os.O_RDONLY if what in ("fsync", "fdatasync") else os.O_RDWR
-        flags |= os.O_CREAT if what in ("create", "write", "append", "empty") else 0
-        flags |= os.O_TRUNC if what == "empty" else 0
+        flags |= os.O_CREAT if what in ("create", "write", "append", "empty", "sync-write",
+                                        "dsync-write", "direct") else 0
+        flags |= {"empty": os.O_TRUNC, "append": os.O_APPEND, "direct": os.O_DIRECT,
+                  "sync-write": os.O_SYNC, "dsync-write": os.O_DSYNC}.get(what, 0)
         file = os.open(path(rest[0]), flags, 0o644)
-        if what == "write":
-            os.pwrite(file, letter * int(rest[2]), int(rest[1]))
+        if what in ("write", "sync-write", "dsync-write", "direct"):
+            write(file, int(rest[1]), letter * int(rest[2]))
         elif what == "append":
-            os.pwrite(file, letter * int(rest[1]), os.fstat(file).st_size)
+            os.write(file, letter * int(rest[1]))
+        elif what in ("store", "msync"):
+            store_mapped(file, int(rest[1]), letter * int(rest[2]), what == "msync")
         elif what == "truncate":
             os.ftruncate(file, int(rest[1]))
         elif what in ("fsync", "fdatasync"):
@@ -58,11 +107,16 @@ def run(top, text, is_setup=False):
         letter = (b"abcdefgh" if is_setup else b"ABCDEFGHIJKLMNOP")[number:number + 1]
         try:
             perform(top, part.split(), letter)
-        except OSError:
+        except (OSError, ValueError):  # an empty file cannot be mapped
             pass
         if not is_setup:
             with open(os.environ["SEEKLESS_ACKS"], "a") as acks:
                 acks.write(f"{number + 1}\n")
+
+
+def runs(data):
+    lengths = ((byte, len(list(same))) for byte, same in itertools.groupby(data))
+    return " ".join(f"{chr(byte) if byte else '.'}{count}" for byte, count in lengths)
 
 
 def tree(top):
@@ -75,19 +129,26 @@ def tree(top):
     found.pop("lost+found", None)
     parts, first = [], {}
     for name in sorted(found):
-        if os.path.isdir(found[name]):
-            parts.append(name + "/")
+        path, status = found[name], os.lstat(found[name])
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if not is_directory and status.st_ino in first:
+            parts.append(f"{name}@{first[status.st_ino]}")
             continue
-        inode = os.stat(found[name]).st_ino
-        if inode in first:
-            parts.append(f"{name}@{first[inode]}")
+        first[status.st_ino] = name
+        if stat.S_ISLNK(status.st_mode):
+            parts.append(f"{name}>{os.readlink(path)}")
             continue
-        first[inode] = name
-        with open(found[name], "rb") as file:
-            data = file.read()
-        runs = ((byte, len(list(same))) for byte, same in itertools.groupby(data))
-        runs = " ".join(f"{chr(byte) if byte else '.'}{count}" for byte, count in runs)
-        parts.append(f"{name}={len(data)}:{runs}")
+        part = name + "/"
+        if not is_directory:
+            with open(path, "rb") as file:
+                data = file.read()
+            part = f"{name}={len(data)}:{runs(data)}"
+        mode = stat.S_IMODE(status.st_mode)
+        if mode != (0o755 if is_directory else 0o644):
+            part += f"|m{mode:o}"
+        for attribute in os.listxattr(path):
+            part += f"|{attribute}={runs(os.getxattr(path, attribute))}"
+        parts.append(part)
     return "; ".join(parts)
 
 
@@ -102,23 +163,38 @@ def check(top, out, count):
 
 def sequence(rng):
     """A random workload of at most 8 calls."""
-    name, size = lambda: rng.choice(NAMES), lambda: rng.choice([10, 100, 3000, 4096, 5000])
+    name = lambda: rng.choice(NAMES)
+    size = lambda: rng.choice([10, 100, 3000, 4096, 5000, 10, 100, 3000, 4096, 5000, 20000, 65536])
+    both = lambda: rng.choice(NAMES + ["d"])
     make = [
         (3, lambda: f"create {name()}"), (5, lambda: f"append {name()} {size()}"),
         (5, lambda: f"write {name()} {rng.choice([0, 0, 50, 4096])} {size()}"),
-        (3, lambda: f"truncate {name()} {rng.choice([0, 0, 50, 4096, 6000])}"),
+        (3, lambda: f"truncate {name()} {rng.choice([0, 0, 50, 4096, 6000, 30000])}"),
         (5, lambda: f"rename {name()} {name()}"), (2, lambda: f"link {name()} {name()}"),
-        (2, lambda: f"unlink {name()}"), (1, lambda: "mkdir e"), (4, lambda: f"fsync {name()}"),
-        (2, lambda: f"fsync {rng.choice(['.', 'd'])}"), (2, lambda: f"fdatasync {name()}"),
+        (2, lambda: f"unlink {name()}"), (1, lambda: f"mkdir {rng.choice(['e', 'd/e'])}"),
+        (4, lambda: f"fsync {name()}"),
+        (2, lambda: f"fsync {rng.choice(['.', 'd', 'e'])}"), (2, lambda: f"fdatasync {name()}"),
         (1, lambda: f"empty {name()}"),
         (1, lambda: f"rename {rng.choice('de')} {rng.choice('ce')}"),
+        (1, lambda: f"mkdir e; rename {rng.choice('de')} {rng.choice(['e', 'd/e'])}"),
+        (1, lambda: f"rmdir {rng.choice(['d', 'e', 'd/e'])}"),
         (3, lambda: f"{rng.choice(['punch', 'zero', 'allocate'])} {name()} "
-                    f"{rng.choice([0, 50, 4096])} {rng.choice([30, 4096, 7000])}"),
+                    f"{rng.choice([0, 50, 4096])} {rng.choice([30, 4096, 7000, 30000])}"),
         (1, lambda: "sync"), (3, lambda: "wait"), (3, lambda: f"flush {name()}"),
+        (2, lambda: f"chmod {both()} {rng.choice(['600', '640', '755'])}"),
+        (2, lambda: f"setxattr {both()} {rng.choice([3, 3, 300])}"),
+        (1, lambda: f"removexattr {both()}"),
+        (2, lambda: f"store {name()} {rng.choice([0, 50, 4096])} {size()}"),
+        (2, lambda: f"msync {name()} {rng.choice([0, 50, 4096])} {size()}"),
+        (2, lambda: f"direct {name()} {rng.choice([0, 4096])} {rng.choice([4096, 8192, 20480])}"),
+        (2, lambda: f"{rng.choice(['sync-write', 'dsync-write'])} {name()} "
+                    f"{rng.choice([0, 50, 4096])} {size()}"),
+        (1, lambda: f"link {name()} c; unlink {name()}"), (1, lambda: f"symlink a {name()}"),
+        (1, lambda: f"exchange {name()} {both()}"), (1, lambda: f"unnamed {name()} {size()}"),
     ]
     weights = [weight for weight, _ in make]
-    calls = [call() for _, call in rng.choices(make, weights, k=rng.randint(3, 7))]
-    return "; ".join(calls + [rng.choice(["wait", "fsync d/b", "fsync a"])])
+    calls = "; ".join(call() for _, call in rng.choices(make, weights, k=rng.randint(3, 7)))
+    return "; ".join(calls.split("; ")[:7] + [rng.choice(["wait", "fsync d/b", "fsync a"])])
 
 
 def kernel(args, text, place):
@@ -129,10 +205,10 @@ def kernel(args, text, place):
     run(start, SETUP, True)
     with open(out + ".start", "w") as file:
         file.write(tree(start))
-    size = {"ext4": "16M", "xfs": "300M"}[args.fs]
-    options = ["--mount-options", "commit=1"] if args.fs == "ext4" else []
-    command = [args.seekless, "crash-test", "--fs", args.fs, "--size", size, "--share-machine"]
-    command += options + ["--budget", "40s", "--dir", os.path.join(place, "kernel")]
+    fs, size, options = KERNELS[args.fs]
+    command = [args.seekless, "crash-test", "--fs", fs, "--size", size, "--share-machine"]
+    command += ["--mount-options", options] if options else []
+    command += ["--budget", "40s", "--dir", os.path.join(place, "kernel")]
     command += ["--setup", f"python3 -SE {ME} setup {{dir}}"]
     command += ["--run", f"python3 -SE {ME} run {{dir}} '{text}'"]
     command += ["--check", f"python3 -SE {ME} check {{dir}} {out} {count}"]
@@ -157,24 +233,35 @@ def record(args, text, place):
     return os.path.join(place, "model", "run.calls")
 
 
+def trees(args, *words):
+    """The lines that `trees` prints; None if it fails."""
+    done = subprocess.run([args.trees, *words], capture_output=True, text=True)
+    return None if done.returncode else done.stdout.splitlines()
+
+
 def allowed(args, calls, *rule):
-    done = subprocess.run([args.trees, calls, args.fs, *rule], capture_output=True, text=True)
-    if done.returncode:
-        return None
-    return {tuple(line.split("\t")) for line in done.stdout.splitlines()}
+    """All trees of the model; None if there are too many to try."""
+    lines = trees(args, calls, args.fs, *rule)
+    return None if lines is None else {tuple(line.split("\t")) for line in lines}
+
+
+def forbidden(args, calls, seen, *rule):
+    """Those of the trees that the model does not allow; None without a recording."""
+    with tempfile.NamedTemporaryFile("w", suffix=".trees") as file:
+        file.writelines(f"{count}\t{tree}\n" for count, tree in sorted(seen))
+        file.flush()
+        return trees(args, calls, args.fs, *rule, "--seen", file.name)
 
 
 def one(args, text, number):
     """Runs a sequence on the kernel and under the model; what the model does not allow."""
-    place = os.path.join(args.out, f"{number:05}")
+    place = os.path.join(args.out, f"{number:08}")
     os.makedirs(place)
     seen, calls = kernel(args, text, place), record(args, text, place)
-    model = allowed(args, calls)
-    bad = sorted(seen - model) if model is not None else []
-    result = {"text": text, "seen": len(seen), "model": model and len(model), "bad": bad}
-    print(json.dumps(result), flush=True)
+    bad = forbidden(args, calls, seen)
+    print(json.dumps({"number": number, "text": text, "seen": len(seen), "bad": bad}), flush=True)
     with open(os.path.join(place, "result.json"), "w") as file:
-        json.dump({**result, "trees": sorted(seen)}, file)
+        json.dump({"text": text, "trees": sorted(seen)}, file)
     return bad
 
 
@@ -201,21 +288,21 @@ def results(args):
 
 
 def again(args):
-    """Compares what kernels left earlier with the models as they are now."""
+    """Compares what kernels left earlier with the models as they are now; true if all is allowed."""
     tried, seen, bad = 0, 0, 0
     for calls, result in results(args):
-        model = allowed(args, calls)
-        if model is not None:
-            more = sorted(result["trees"] - model)
+        more = forbidden(args, calls, result["trees"])
+        if more is not None:
             tried, seen, bad = tried + 1, seen + len(result["trees"]), bad + bool(more)
             if more:
                 print(json.dumps({"text": result["text"], "bad": more}))
     print(f"{tried} sequences, {seen} trees, {bad} sequences with trees that the model forbids")
+    return tried > 0 and bad == 0
 
 
 def needed(args):
     """For each rule, how many sequences have trees that only the weaker model allows."""
-    for rule in RULES[args.fs]:
+    for rule in args.rules.split(","):
         runs, more, shown, example = 0, 0, 0, None
         for calls, result in results(args):
             strong, weak = allowed(args, calls), allowed(args, calls, rule)
@@ -230,29 +317,75 @@ def needed(args):
               example)
 
 
+def store(args):
+    """Prints the results as text that the tests of the crate replay."""
+    print(f"# What {KERNELS[args.fs][0]} of Linux {os.uname().release.split('-')[0]} left.")
+    start, known = None, set()
+    for calls, result in results(args):
+        told = trees(args, calls, "--told")
+        if not told or not result["trees"] or result["text"] in known:
+            continue
+        known.add(result["text"])
+        behind = told.index("begin")
+        if start is None:
+            start = told[:behind]
+            print("\nstart", *start, sep="\n")
+        assert start == told[:behind], calls
+        counts = {}
+        for count, tree in sorted(result["trees"], key=lambda seen: int(seen[0])):
+            counts.setdefault(tree, []).append(count)
+        lines = [f"tree {','.join(counts)} {tree}" for tree, counts in counts.items()]
+        print(f"\nsequence {result['text']}", *told[behind:], *lines, sep="\n")
+
+
+@contextlib.contextmanager
+def tuned(values):
+    """Sets values of the kernel, and puts the old ones back."""
+    path, old = lambda key: os.path.join("/proc/sys", key), {}
+    for key in [key for key in values if os.path.exists(path(key))]:
+        with open(path(key)) as file:
+            old[key] = file.read()
+        with open(path(key), "w") as file:
+            file.write(values[key])
+    try:
+        yield
+    finally:
+        for key, value in old.items():
+            with open(path(key), "w") as file:
+                file.write(value)
+
+
 def main():
     if sys.argv[1] in ("setup", "run", "check"):
         what, top, *rest = sys.argv[1:]
         return {"setup": lambda: run(top, SETUP, True), "run": lambda: run(top, rest[0]),
                 "check": lambda: check(top, rest[0], int(rest[1]))}[what]()
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["search", "one", "minimise", "again", "needed"])
+    parser.add_argument("what", choices=["search", "one", "minimise", "again", "needed",
+                                         "store"])
     parser.add_argument("text", nargs="?")
     parser.add_argument("--out", required=True)
-    for name, default in [("seekless", "seekless"), ("trees", "trees"), ("fs", "ext4")]:
+    for name, default in [("seekless", "seekless"), ("trees", "trees"), ("fs", "ext4"),
+                          ("rules", "MetadataInOrder,SizeNeedsBytes,ReplaceNeedsContent,"
+                           "ReplaceNeedsSize,PagesAreWhole,CutBeforeNewBytes")]:
         parser.add_argument("--" + name, default=default)
     parser.add_argument("--seconds", type=int, default=900)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tune", action="store_true")
     args = parser.parse_intermixed_args()
     number, end = args.seed * 10000, time.time() + args.seconds
-    if args.what in ("again", "needed"):
-        return again(args) if args.what == "again" else needed(args)
+    if args.what == "again":
+        return not again(args)
+    if args.what in ("needed", "store"):
+        return {"needed": needed, "store": store}[args.what](args)
     if args.what in ("one", "minimise"):
-        return (one if args.what == "one" else minimise)(args, args.text, number)
+        return (one if args.what == "one" else minimise)(args, args.text, number) and None
     rng = random.Random(args.seed)
-    while time.time() < end:
-        number += 1
-        one(args, sequence(rng), number)
+    with tuned(TUNED if args.tune else {}):
+        while time.time() < end:
+            number += 1
+            one(args, sequence(rng), number)
+    return not again(args)
 
 
-main()
+sys.exit(main())

@@ -73,6 +73,17 @@ pub enum Foreign {
         /// The new value.
         value: Bytes,
     },
+    /// The next [`Request::Fsync`] of a file covers these bytes and the metadata to find them, and
+    /// no other bytes: a write with `O_DSYNC` or `O_SYNC`, or `msync`. This changes nothing by
+    /// itself.
+    SyncedRange {
+        /// Of which file.
+        ino: Ino,
+        /// First byte.
+        at: u64,
+        /// Number of bytes.
+        length: u64,
+    },
     /// An extended attribute is removed.
     RemoveAttribute {
         /// Of which file or directory.

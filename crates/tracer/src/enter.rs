@@ -171,9 +171,9 @@ impl Session<'_> {
         }
         let mut calls = Vec::new();
         for (ino, within) in self.maps(t, args, &mapped) {
-            self.stores_within(ino, within);
+            self.stores_within(ino, within.clone());
             if args[2] as i32 & libc::MS_SYNC != 0 {
-                calls.push(self.record.sync_asked(Some((ino, true))));
+                calls.push(self.record.range_sync_asked((ino, true), within));
             }
         }
         (!calls.is_empty()).then_some(Subject::Syncs(calls))

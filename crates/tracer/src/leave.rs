@@ -142,7 +142,7 @@ impl Session<'_> {
         let is_synced = flags & libc::O_DSYNC != 0 || rwf & (RWF_DSYNC | RWF_SYNC) != 0;
         if is_synced {
             let data_only = flags & SYNC_BIT == 0 && rwf & RWF_SYNC == 0;
-            let number = self.record.sync_asked(Some((ino, data_only)));
+            let number = self.record.range_sync_asked((ino, data_only), at..at + result);
             self.record.sync_answered(number, 0);
         }
         Ok(())

@@ -12,6 +12,7 @@ use seekless_fs::call::{
     AllocateHow, Answer, Attr, Call, Credentials, FileKind, Ino, New, RenameHow, Request, SetAttr,
     by_inode,
 };
+use std::ops::Range;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of one write at most; longer ones become several.
@@ -270,6 +271,17 @@ impl Record {
             None => return,
         };
         self.foreign(change);
+    }
+
+    /// A sync is asked for of a range of a file. The number of the call.
+    pub(crate) fn range_sync_asked(
+        &mut self,
+        (ino, data_only): (Ino, bool),
+        of: Range<u64>,
+    ) -> u64 {
+        let (at, length) = (of.start, of.end.saturating_sub(of.start));
+        self.foreign(Foreign::SyncedRange { ino, at, length });
+        self.sync_asked(Some((ino, data_only)))
     }
 
     /// A sync is asked for: of a file, or of everything. The number of the call.

@@ -308,6 +308,7 @@ pub(super) fn put_foreign(change: &Foreign, out: &mut Out) -> u8 {
             2
         }
         Foreign::RemoveAttribute { ino, name } => named(3, *ino, name, out),
+        Foreign::SyncedRange { ino, at, length } => words(4, [*ino, *at, *length], out),
     }
 }
 
@@ -324,6 +325,7 @@ pub(super) fn get_foreign(op: u8, f: &mut Fields) -> Option<Foreign> {
         }
         2 => Foreign::SetAttribute { ino: f.word()?, name: attribute(f)?, value: f.bytes()? },
         3 => Foreign::RemoveAttribute { ino: f.word()?, name: attribute(f)? },
+        4 => Foreign::SyncedRange { ino: f.word()?, at: f.word()?, length: f.word()? },
         _ => return None,
     })
 }

@@ -4,9 +4,10 @@
 //! durable is closed over the needs: what a durable micro-operation needs is durable.
 
 use super::kept::Kept;
-use super::micro::{Change, Micro, ObjectId, Sync};
+use super::micro::{Change, ObjectId, Sync};
 use super::needs::Modelled;
 use super::rules::Covers;
+use std::ops::Range;
 
 /// Walks from answered sync to answered sync of the workload.
 #[derive(Clone, Debug)]
@@ -81,7 +82,11 @@ impl Barriers<'_> {
         match sync.object {
             None => made = complete,
             Some(object) => {
-                let belongs = |&&index: &&usize| is_of(&micros[index], object, sync.data_only);
+                let with_names = self.covers(object) == Covers::ObjectAndNames;
+                let belongs = |&&index: &&usize| {
+                    let change = &micros[index].change;
+                    is_of(change, object, sync) || with_names && change.names(object)
+                };
                 made.extend(complete.iter().filter(belongs));
                 if let Some(last) = self.committed(object, sync.data_only, &complete) {
                     let metadata = complete.iter().copied().filter(|&index| index < last);
@@ -99,18 +104,12 @@ impl Barriers<'_> {
     /// sync finds nothing to commit.
     fn committed(&self, object: ObjectId, data_only: bool, complete: &[usize]) -> Option<usize> {
         let recorded = self.modelled.recorded();
-        let model = self.modelled.model();
-        let covers = match recorded.objects[object as usize].is_directory() {
-            true => model.directory_sync,
-            false => model.file_sync,
-        };
         let waits = |&index: &usize| {
             let change = &recorded.micros[index].change;
             match change {
                 Change::Names { sets, .. } => {
-                    let touches = |of: Option<ObjectId>| of == Some(object);
                     let is_directory = sets.iter().any(|set| set.directory == object);
-                    let is_named = sets.iter().any(|set| touches(set.object));
+                    let is_named = change.names(object);
                     let is_made = self.made[object as usize] == Some(index);
                     is_directory || if data_only { is_made } else { is_named }
                 }
@@ -125,15 +124,30 @@ impl Barriers<'_> {
             }
         };
         let last = complete.iter().copied().rfind(|index| waits(index));
-        last.filter(|_| covers == Covers::EarlierMetadata)
+        last.filter(|_| self.covers(object) == Covers::EarlierMetadata)
+    }
+
+    /// What a sync of an object covers.
+    fn covers(&self, object: ObjectId) -> Covers {
+        let model = self.modelled.model();
+        match self.modelled.recorded().objects[object as usize].is_directory() {
+            true => model.directory_sync,
+            false => model.file_sync,
+        }
     }
 }
 
-/// True for a part of the object.
-fn is_of(micro: &Micro, object: ObjectId, data_only: bool) -> bool {
-    match &micro.change {
+/// True for a part of the object that a sync of it covers.
+fn is_of(change: &Change, object: ObjectId, sync: &Sync) -> bool {
+    let is_in_range = |bytes: Range<u64>| {
+        sync.range.is_none_or(|(from, to)| bytes.start < to && from < bytes.end)
+    };
+    match change {
         Change::Names { sets, .. } => sets.iter().any(|set| set.directory == object),
-        Change::Attributes { .. } | Change::Attribute { .. } if data_only => false,
+        Change::Attributes { .. } | Change::Attribute { .. } if sync.data_only => false,
+        Change::Page { .. } | Change::Zeros { .. } if !is_in_range(change.bytes()) => false,
+        // The size that the last byte of the range needs.
+        Change::Grow { to, .. } if !is_in_range(*to - 1..*to) => false,
         change => change.object() == Some(object),
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use seekless_fs::call::{Ino, New, Timestamp};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a page: what of a file is written as a whole.
@@ -149,6 +150,23 @@ impl Change {
         }
     }
 
+    /// True for a change of names that gives an object one.
+    pub fn names(&self, object: ObjectId) -> bool {
+        match self {
+            Change::Names { sets, .. } => sets.iter().any(|set| set.object == Some(object)),
+            _ => false,
+        }
+    }
+
+    /// The bytes that it writes or makes zero; none for others.
+    pub fn bytes(&self) -> Range<u64> {
+        match self {
+            Change::Page { at, data, .. } => *at..*at + data.len() as u64,
+            Change::Zeros { from, to, .. } => *from..*to,
+            _ => 0..0,
+        }
+    }
+
     /// True for bytes, zeros and the sizes that writes bring: what a file system writes back when
     /// it likes.
     pub fn is_written_back(&self) -> bool {
@@ -205,6 +223,8 @@ pub struct Sync {
     pub object: Option<ObjectId>,
     /// Without attributes that are not needed to read the content (`fdatasync`).
     pub data_only: bool,
+    /// Of the content only these bytes, from the first one to one past the last.
+    pub range: Option<(u64, u64)>,
 }
 
 /// An acknowledgement.

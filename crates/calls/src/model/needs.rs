@@ -3,11 +3,13 @@
 //! Needs name earlier micro-operations only, and direct ones: the rest follows. So closing a set
 //! takes one pass, and a recording of many small writes has few needs each.
 
+mod ahead;
 mod follow;
 
 use super::kept::Kept;
 use super::micro::Recorded;
 use super::rules::{Model, Rule};
+use ahead::Ahead;
 use follow::Follow;
 use std::sync::Arc;
 
@@ -32,8 +34,12 @@ pub struct Modelled {
 impl Modelled {
     /// Applies the rules of a model.
     pub fn new(recorded: Arc<Recorded>, model: Model) -> Modelled {
-        let mut follow = Follow::new(model, &recorded);
-        let needs = recorded.micros.iter().map(|micro| follow.needs(&micro.change)).collect();
+        let ahead = match model.unsynced_in_order {
+            true => Ahead::of(model, &recorded),
+            false => Ahead::default(),
+        };
+        let mut follow = Follow::new(model, &recorded, ahead);
+        let needs = recorded.micros.iter().map(|micro| follow.needs(micro)).collect();
         Modelled { recorded, model, needs }
     }
 

@@ -135,6 +135,8 @@ struct Reader {
     answered: Option<u64>,
     micros: Vec<Micro>,
     syncs: Vec<Sync>,
+    /// The file whose next sync covers a range.
+    range: Option<(ObjectId, (u64, u64))>,
 }
 
 impl Recorded {
@@ -186,6 +188,7 @@ impl Reader {
             answered: None,
             micros: Vec::new(),
             syncs: Vec::new(),
+            range: None,
         }
     }
 
@@ -261,7 +264,8 @@ impl Reader {
 
     fn sync(&mut self, object: Option<ObjectId>, data_only: bool) {
         let asked = self.now;
-        let sync = self.answered.map(|answered| Sync { asked, answered, object, data_only });
+        let range = self.range.take_if(|(of, _)| Some(*of) == object).map(|(_, range)| range);
+        let sync = self.answered.map(|answered| Sync { asked, answered, object, data_only, range });
         self.syncs.extend(sync);
     }
 
@@ -290,6 +294,11 @@ impl Reader {
                 };
                 let object = self.add(Object { ino: *ino, what: New::File, attributes });
                 self.inos.insert(*ino, object);
+                Ok(())
+            }
+            Foreign::SyncedRange { ino, at, length } => {
+                self.word = "sync";
+                self.range = Some((self.object(*ino)?, (*at, self.end(*at, *length)?)));
                 Ok(())
             }
             Foreign::SetAttribute { ino, name, value } => {

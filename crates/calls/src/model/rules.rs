@@ -28,6 +28,8 @@ use std::fmt;
 pub enum Covers {
     /// The object: pages, size and attributes of a file, names in a directory.
     Object,
+    /// The object, and the changes of names that give it one.
+    ObjectAndNames,
     /// The object, and all changes of metadata before the last change of the object that the sync
     /// makes durable: it commits a journal that holds them in order.
     EarlierMetadata,
@@ -44,7 +46,15 @@ pub struct Model {
     /// ext4: jbd2 commits transactions in order (`Documentation/filesystems/ext4/journal.rst`).
     /// XFS: the log is written in order (`xfs-delayed-logging-design.rst`).
     pub metadata_in_order: bool,
+    /// The same, but for what a sync takes: names, sizes and attributes of an object that is synced
+    /// later, and what those need, may reach the disk before earlier metadata.
+    ///
+    /// Btrfs: a transaction holds all metadata before it, and a sync writes its object to a log of
+    /// its own (`btrfs_log_inode`). [`Model::metadata_in_order`] implies it.
+    pub unsynced_in_order: bool,
     /// A size that a write brings needs all bytes that were written to the file before.
+    ///
+    /// The sync of a range may write a size with the bytes of its pages alone.
     ///
     /// XFS updates the size when the data is written (`xfs_end_ioend`). ext4 does so before
     /// (`mpage_map_and_submit_extent`), or at once if the bytes lie in a block that has some
@@ -84,6 +94,7 @@ impl Model {
     pub const POSIX: Model = Model {
         name: "posix",
         metadata_in_order: false,
+        unsynced_in_order: false,
         size_needs_bytes: false,
         replace_needs_content: false,
         replace_needs_size: false,
@@ -98,6 +109,7 @@ impl Model {
     pub const EXT4: Model = Model {
         name: "ext4",
         metadata_in_order: true,
+        unsynced_in_order: false,
         size_needs_bytes: false,
         replace_needs_content: false,
         replace_needs_size: true,
@@ -111,8 +123,19 @@ impl Model {
     pub const XFS: Model =
         Model { name: "xfs", size_needs_bytes: true, replace_needs_size: false, ..Model::EXT4 };
 
+    /// Btrfs.
+    pub const BTRFS: Model = Model {
+        name: "btrfs",
+        metadata_in_order: false,
+        unsynced_in_order: true,
+        replace_needs_size: false,
+        file_sync: Covers::ObjectAndNames,
+        directory_sync: Covers::Object,
+        ..Model::EXT4
+    };
+
     /// All models, the weakest first.
-    pub const ALL: [Model; 3] = [Model::POSIX, Model::XFS, Model::EXT4];
+    pub const ALL: [Model; 4] = [Model::POSIX, Model::BTRFS, Model::XFS, Model::EXT4];
 
     /// The model of this name.
     pub fn named(name: &str) -> Option<Model> {
@@ -124,6 +147,7 @@ impl Model {
         match rule {
             Rule::OnePlace => true,
             Rule::MetadataInOrder => self.metadata_in_order,
+            Rule::UnsyncedInOrder => self.unsynced_in_order,
             Rule::SizeNeedsBytes => self.size_needs_bytes,
             Rule::ReplaceNeedsContent => self.replace_needs_content,
             Rule::ReplaceNeedsSize => self.replace_needs_size,
@@ -148,6 +172,7 @@ impl Model {
         match rule {
             Rule::OnePlace => {}
             Rule::MetadataInOrder => self.metadata_in_order = value,
+            Rule::UnsyncedInOrder => self.unsynced_in_order = value,
             Rule::SizeNeedsBytes => self.size_needs_bytes = value,
             Rule::ReplaceNeedsContent => self.replace_needs_content = value,
             Rule::ReplaceNeedsSize => self.replace_needs_size = value,
@@ -165,6 +190,8 @@ pub enum Rule {
     OnePlace,
     /// [`Model::metadata_in_order`].
     MetadataInOrder,
+    /// [`Model::unsynced_in_order`].
+    UnsyncedInOrder,
     /// [`Model::size_needs_bytes`].
     SizeNeedsBytes,
     /// [`Model::replace_needs_content`].
@@ -179,8 +206,9 @@ pub enum Rule {
 
 impl Rule {
     /// The rules that a model may lack.
-    pub const OPTIONAL: [Rule; 6] = [
+    pub const OPTIONAL: [Rule; 7] = [
         Rule::MetadataInOrder,
+        Rule::UnsyncedInOrder,
         Rule::SizeNeedsBytes,
         Rule::ReplaceNeedsContent,
         Rule::ReplaceNeedsSize,
@@ -195,6 +223,9 @@ impl fmt::Display for Rule {
         f.write_str(match self {
             Rule::OnePlace => "write each directory entry and inode in order",
             Rule::MetadataInOrder => "write names, set sizes and attributes in the order of calls",
+            Rule::UnsyncedInOrder => {
+                "write names, set sizes and attributes without a sync in order"
+            }
             Rule::SizeNeedsBytes => "write the bytes of a file before the size that covers them",
             Rule::ReplaceNeedsContent => "write the content of a file before a rename over another",
             Rule::ReplaceNeedsSize => "write the size of a file before a rename over another",

@@ -82,8 +82,8 @@ pub struct Args {
     #[arg(long, value_name = "KIND")]
     fs: Option<Choice>,
     /// Record the system calls of --run in a plain directory, and try what a power cut may leave on
-    /// these file systems by models of them: ext4, xfs, posix. Named file systems decide; posix
-    /// says whether --run relies on more than POSIX promises. Needs no root.
+    /// these file systems by models of them: ext4, xfs, btrfs, posix. Named file systems decide;
+    /// posix says whether --run relies on more than POSIX promises. Needs no root.
     #[arg(long, value_name = "MODELS", value_delimiter = ',', value_parser = choice::models())]
     #[arg(conflicts_with_all = ["fs", "size", "mkfs_options", "dir2", "pause"])]
     model: Vec<Model>,

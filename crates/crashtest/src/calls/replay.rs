@@ -13,7 +13,7 @@ use crate::own::device::ImageDevice;
 use crate::own::policy::OwnPolicy;
 use crate::record::recorder::Recorder;
 use crate::replay::image::Image;
-use seekless_calls::{Entry, Told, word};
+use seekless_calls::{Entry, Foreign, Told, word};
 use seekless_engine::client::{Below, Exchange};
 use seekless_engine::io::IoError;
 use seekless_engine::node::Node;
@@ -131,7 +131,10 @@ pub fn replay(
                 }
             }
             // Models of other file systems know such changes, those of Seekless do not.
-            Entry::Foreign { .. } => replayed.foreign += 1,
+            Entry::Foreign { change, .. } => {
+                let changes = !matches!(change, Foreign::SyncedRange { .. });
+                replayed.foreign += u64::from(changes);
+            }
             Entry::Begin => recorder.begin()?,
             Entry::Mark(value) => recorder.mark(value)?,
         }

@@ -222,9 +222,8 @@ mod tests {
 
     #[test]
     fn a_write_counts_as_one_with_what_it_needs() {
-        let write = |needs: &[usize]| {
-            AtRisk { needs: needs.to_vec(), ..AtRisk::of_blocks(0, 0, None, 1) }
-        };
+        let write =
+            |needs: &[usize]| AtRisk { needs: needs.to_vec(), ..AtRisk::of_blocks(0, 0, None, 1) };
         // 1 needs 0, 2 needs 1; 3 needs nothing, and 4 needs 3.
         let chained = [write(&[]), write(&[0]), write(&[1]), write(&[]), write(&[3])];
         let free = [write(&[]), write(&[]), write(&[]), write(&[]), write(&[])];

@@ -173,6 +173,7 @@ impl Replay {
                 let node = Node::new(FileKind::File, *mode, *uid, *gid);
                 self.nodes.insert(*ino, node).is_none().then_some(())
             }
+            Foreign::SyncedRange { .. } => Some(()),
             Foreign::SetAttribute { ino, name, value } => {
                 let node = self.nodes.get_mut(ino)?;
                 node.attributes.insert(name.clone(), value.clone());

@@ -1,6 +1,6 @@
 //! A directory, a command that works in it, and what was recorded.
 
-use seekless_calls::{Entry, word};
+use seekless_calls::{Entry, Foreign, word};
 use seekless_tracer::{Exit, Options, Recorder, Recording, selfcheck};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -82,6 +82,7 @@ pub fn words(recording: &Recording) -> Vec<String> {
     let words = recording.entries[begin + 1..].iter().filter_map(|entry| match entry {
         Entry::Call { call, .. } => Some(word(&call.request).to_owned()),
         Entry::Mark(value) => Some(format!("={value}")),
+        Entry::Foreign { change: Foreign::SyncedRange { .. }, .. } => None,
         Entry::Foreign { .. } => Some("foreign".to_owned()),
         Entry::Reply { .. } | Entry::Begin => None,
     });

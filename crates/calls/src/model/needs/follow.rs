@@ -1,19 +1,20 @@
 //! Following the micro-operations in order, to know which earlier ones each needs.
 
 use super::Need;
-use crate::model::micro::{Change, NameChange, ObjectId, PAGE, Recorded};
+use super::ahead::Ahead;
+use crate::model::micro::{Change, Micro, NameChange, ObjectId, PAGE, Recorded, Sync};
 use crate::model::rules::{Model, Rule};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
 
 /// What is remembered of an object.
 #[derive(Clone, Debug, Default)]
 struct Past {
     /// The last attribute, or size that a call set.
     set: Option<u32>,
-    /// Micro-operations of its content, without those that one in the list needs.
-    content: Vec<u32>,
+    /// Micro-operations of its content with their bytes, without those that one in the list needs.
+    content: Vec<(u32, Range<u64>)>,
     /// The last size that a call set or a write brought.
     size: Option<u32>,
     /// The last change of each page.
@@ -45,7 +46,14 @@ pub(super) struct Follow {
     moved: Option<u32>,
     /// The last change of metadata.
     metadata: Option<u32>,
+    /// Metadata that a sync may write before earlier metadata.
+    ahead: Ahead,
+    /// The last change of metadata that no sync takes ahead, and those behind it. What a sync has
+    /// made durable may be missing.
+    unsynced: Vec<u32>,
     objects: Vec<Past>,
+    /// Sizes that the sync of a range may write with these bytes alone.
+    ranges: BTreeMap<u32, Range<u64>>,
 }
 
 /// The needs of one micro-operation.
@@ -63,7 +71,7 @@ impl Needs {
 }
 
 impl Follow {
-    pub(super) fn new(model: Model, recorded: &Arc<Recorded>) -> Follow {
+    pub(super) fn new(model: Model, recorded: &Recorded, ahead: Ahead) -> Follow {
         Follow {
             model,
             directories: recorded.objects.iter().map(|object| object.is_directory()).collect(),
@@ -71,14 +79,19 @@ impl Follow {
             entries: BTreeMap::new(),
             moved: None,
             metadata: None,
+            ahead,
+            unsynced: Vec::new(),
+            ranges: ranges(recorded),
             objects: vec![Past::default(); recorded.objects.len()],
         }
     }
 
     /// What the next micro-operation needs.
-    pub(super) fn needs(&mut self, change: &Change) -> Vec<Need> {
+    pub(super) fn needs(&mut self, micro: &Micro) -> Vec<Need> {
         let mut needs = Needs::default();
-        match change {
+        let ahead = &self.ahead;
+        self.unsynced.retain(|&before| !ahead.is_durable(before, micro.asked));
+        match &micro.change {
             Change::Names { sets, replacing } => self.names(sets, *replacing, &mut needs),
             Change::Page { object, at, data } => {
                 self.page(*object, *at..*at + data.len() as u64, &mut needs);
@@ -91,14 +104,14 @@ impl Follow {
                 }
                 past.cuts.retain(|cut| cut.is_truncation || cut.from < from || to < cut.to);
                 past.cuts.push(Cut { from, to, micro, is_truncation: false });
-                past.content.push(micro);
+                past.content.push((micro, from..to));
             }
             Change::Grow { object, .. } => self.grow(*object, &mut needs),
             Change::SetSize { object, from, to } => {
                 self.set(*object, &mut needs);
                 let micro = self.next;
                 let past = &mut self.objects[*object as usize];
-                past.content.push(micro);
+                past.content.push((micro, 0..0));
                 past.size = Some(micro);
                 if to < from {
                     past.cuts.retain(|cut| cut.from < *to);
@@ -128,7 +141,7 @@ impl Follow {
         }
         self.metadata(needs);
         if let (Some(object), true) = (replacing, self.model.replace_needs_content) {
-            let content = self.objects[object as usize].content.iter().copied();
+            let content = self.objects[object as usize].content.iter().map(|(micro, _)| *micro);
             needs.add(content, Rule::ReplaceNeedsContent);
         }
         if let (Some(object), true) = (replacing, self.model.replace_needs_size) {
@@ -142,6 +155,12 @@ impl Follow {
         if self.model.metadata_in_order {
             needs.add(before, Rule::MetadataInOrder);
         }
+        if self.model.unsynced_in_order {
+            if !self.ahead.has(self.next) {
+                needs.add(std::mem::take(&mut self.unsynced), Rule::UnsyncedInOrder);
+            }
+            self.unsynced.push(self.next);
+        }
     }
 
     /// A call sets what the inode holds.
@@ -151,7 +170,7 @@ impl Follow {
         self.metadata(needs);
     }
 
-    fn page(&mut self, object: ObjectId, range: std::ops::Range<u64>, needs: &mut Needs) {
+    fn page(&mut self, object: ObjectId, range: Range<u64>, needs: &mut Needs) {
         let past = &mut self.objects[object as usize];
         let before = past.pages.insert(range.start / PAGE, self.next);
         if self.model.pages_are_whole {
@@ -161,21 +180,59 @@ impl Follow {
             let cuts = past.cuts.iter().filter(|cut| cut.from < range.end && range.start < cut.to);
             needs.add(cuts.map(|cut| cut.micro), Rule::CutBeforeNewBytes);
         }
-        past.content.push(self.next);
+        past.content.push((self.next, range));
     }
 
     fn grow(&mut self, object: ObjectId, needs: &mut Needs) {
         let past = &mut self.objects[object as usize];
         needs.add(past.set, Rule::OnePlace);
         if self.model.size_needs_bytes {
-            // What it needs, later ones have through it.
-            let content = std::mem::take(&mut past.content);
-            needs.add(content, Rule::SizeNeedsBytes);
+            match self.ranges.get(&self.next) {
+                Some(range) => {
+                    let content = past
+                        .content
+                        .iter()
+                        .filter(|(_, bytes)| bytes.start < range.end && range.start < bytes.end);
+                    needs.add(content.map(|(micro, _)| *micro), Rule::SizeNeedsBytes);
+                }
+                // What it needs, later ones have through it.
+                None => {
+                    let content = std::mem::take(&mut past.content);
+                    let content = content.into_iter().map(|(micro, _)| micro);
+                    needs.add(content, Rule::SizeNeedsBytes);
+                }
+            }
         }
-        past.content.push(self.next);
+        past.content.push((self.next, 0..0));
         past.size = Some(self.next);
         if self.model.metadata_in_order {
             needs.add(self.metadata, Rule::MetadataInOrder);
         }
+        if self.model.unsynced_in_order && !self.ahead.has(self.next) {
+            needs.add(self.unsynced.iter().copied(), Rule::UnsyncedInOrder);
+        }
     }
+}
+
+/// The pages that a sync of a range writes, of each size that it brings.
+fn ranges(recorded: &Recorded) -> BTreeMap<u32, Range<u64>> {
+    let mut syncs: BTreeMap<ObjectId, Vec<Sync>> = BTreeMap::new();
+    for sync in &recorded.syncs {
+        if let Some(object) = sync.object {
+            syncs.entry(object).or_default().push(*sync);
+        }
+    }
+    syncs.retain(|_, syncs| syncs.iter().any(|sync| sync.range.is_some()));
+    let of = |micro: &Micro| match micro.change {
+        Change::Grow { object, to } => {
+            let syncs = syncs.get(&object)?;
+            let later = syncs.partition_point(|sync| sync.answered < micro.asked);
+            // A sync of the whole file settles it.
+            let ranges = syncs[later..].iter().map_while(|sync| sync.range);
+            let mut pages = ranges.map(|(from, to)| from - from % PAGE..to.next_multiple_of(PAGE));
+            pages.find(|pages| pages.start < to && to <= pages.end)
+        }
+        _ => None,
+    };
+    (0..).zip(&recorded.micros).filter_map(|(index, micro)| Some((index, of(micro)?))).collect()
 }

@@ -24,7 +24,7 @@ fn a_rename_without_a_sync_may_leave_an_empty_file() {
         assert!(allows(&modelled, "rename(", "bytes 0 to 3 of write(\"b\""), "{}", model.name);
         // ext4 has allocated the blocks, so the file is as long as it should be, and zeros.
         let is_empty = allows(&modelled, "rename(", "the size 3 after write(\"b\"");
-        assert_eq!(is_empty, model != Model::EXT4, "{}", model.name);
+        assert_eq!(is_empty, !model.replace_needs_size, "{}", model.name);
     }
     let waits = replaced(false).under(Model::EXT4.with(Rule::ReplaceNeedsContent));
     assert!(!allows(&waits, "rename(", "bytes 0 to 3 of write(\"b\""), "dioread_lock");
@@ -103,8 +103,14 @@ fn controls() -> Vec<(Rule, Script, &'static str, &'static str)> {
     cut.write(file, 0, &[1; 8192]).begin();
     cut.truncate(file, 0).write(file, 4096, b"new");
 
+    let mut unsynced = Script::default();
+    unsynced.begin();
+    unsynced.file("one");
+    unsynced.file("two");
+
     vec![
         (Rule::MetadataInOrder, names, "\"two\"", "\"one\""),
+        (Rule::UnsyncedInOrder, unsynced, "\"two\"", "\"one\""),
         (Rule::SizeNeedsBytes, grown, "the size 5000", "bytes 4096 to 5000"),
         (Rule::ReplaceNeedsContent, replaced(false), "rename(", "bytes 0 to 3 of write(\"b\""),
         (Rule::ReplaceNeedsSize, replaced(false), "rename(", "the size 3 after write(\"b\""),
@@ -116,7 +122,9 @@ fn controls() -> Vec<(Rule, Script, &'static str, &'static str)> {
 #[test]
 fn each_rule_forbids_what_is_allowed_without_it() {
     for (rule, script, there, lost) in controls() {
-        let (weaker, stronger) = (Model::EXT4.without(rule), Model::EXT4.with(rule));
+        // All metadata in order implies it.
+        let base = if rule == Rule::UnsyncedInOrder { Model::BTRFS } else { Model::EXT4 };
+        let (weaker, stronger) = (base.without(rule), base.with(rule));
         assert!(!weaker.has(rule) && stronger.has(rule));
         assert!(!allows(&script.under(stronger), there, lost), "{rule:?} forbids it");
         assert!(allows(&script.under(weaker), there, lost), "{rule:?} is what forbids it");
@@ -124,6 +132,51 @@ fn each_rule_forbids_what_is_allowed_without_it() {
         assert!(allows(&script.under(Model::POSIX), there, lost), "{rule:?}");
         assert!(!allows(&script.under(Model::POSIX.with(rule)), there, lost), "{rule:?}");
     }
+}
+
+#[test]
+fn btrfs_takes_a_synced_file_ahead_of_others_with_its_names() {
+    let mut script = Script::default();
+    let moved = script.file("old");
+    script.begin();
+    script.file("other");
+    script.rename("old", "new").fsync(moved);
+    script.file("later");
+    let modelled = script.under(Model::BTRFS);
+    let states = states(&modelled);
+    let [other, rename, later] =
+        ["\"other\"", "rename(", "\"later\""].map(|text| saying(&modelled, text)[0]);
+    assert!(states.iter().all(|set| set.contains(rename)), "its name is synced with it");
+    assert!(states.iter().any(|set| !set.contains(other)), "another one is not");
+    assert!(!allows(&modelled, "\"later\"", "\"other\""), "what no sync takes comes in order");
+    assert!(allows(&script.under(Model::POSIX), "\"later\"", "\"other\""));
+    assert!(states.iter().any(|set| !set.contains(later)));
+    // The first use of the new name goes with the second.
+    let mut script = Script::default();
+    let first = script.file("a");
+    script.write(first, 0, b"first").begin();
+    script.file("other");
+    script.rename("a", "b");
+    let second = script.file("a");
+    script.write(second, 0, b"second").fsync(second);
+    let modelled = script.under(Model::BTRFS);
+    let durable = modelled.durable(u64::MAX);
+    assert!(durable.contains(saying(&modelled, "rename(")[0]));
+    assert!(!durable.contains(saying(&modelled, "\"other\"")[0]));
+}
+
+#[test]
+fn what_is_durable_before_is_no_need() {
+    let mut script = Script::default();
+    script.begin();
+    for _ in 0..100 {
+        let file = script.file("a");
+        script.fsync(file).unlink("a").fsync(ROOT);
+    }
+    script.file("b");
+    let modelled = script.under(Model::BTRFS);
+    let last = *saying(&modelled, "\"b\"").last().expect("it is made");
+    assert!(modelled.needs(last).len() < 5, "{:?}", modelled.needs(last));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn by_arguments(args: &Args) -> Result<Means, Failure> {
         (Some(Ptrace), Some(Choice::EveryPolicy(kind))) => Ok(Means::Policies(kind)),
         (Some(Ptrace), Some(_)) => {
             Err(Failure::usage("--fs names a disk, --recorder ptrace has none")
-                .hint("give --model ext4, xfs or posix in place of --fs"))
+                .hint("give --model, such as --model ext4,xfs,posix, in place of --fs"))
         }
         (Some(Ptrace), None) => Ok(Means::Models(MODELS.to_vec())),
         (None, Some(fs @ Choice::EveryPolicy(kind)))
