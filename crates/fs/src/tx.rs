@@ -8,7 +8,8 @@
 //! A *block* here is a block of the file system (4096 or 8192 bytes), numbered from 0. Metadata
 //! blocks are made of sealed sectors of 512 bytes: 504 bytes of content and a seal, which the cache
 //! checks when it reads and sets when it writes. Offsets are offsets in the block, seals included;
-//! a change never touches a seal.
+//! a change never touches a seal. The seals of a format without checksums are empty, and hold for
+//! every sector ([`crate::seal::Unsealed`]).
 
 use crate::call::{Errno, Ino, Timestamp};
 use smallvec::SmallVec;
@@ -57,7 +58,7 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    /// True if each sector has a seal.
+    /// True if it is metadata: each sector has a seal, if the format has seals.
     pub fn is_sealed(self) -> bool {
         self != PageKind::Data
     }

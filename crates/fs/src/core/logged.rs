@@ -50,8 +50,8 @@ impl Logged {
 impl Core {
     /// The group of a transaction that has ended well. `at` is the time of the driver.
     pub(crate) fn log_group(&mut self, time: Timestamp, at: Time) -> Settle {
-        let Core { cache, scratch, policy, shape, .. } = &mut *self;
-        let changed = Changed::new(cache, scratch, shape.block_bytes);
+        let Core { cache, scratch, policy, shape, seals, .. } = &mut *self;
+        let changed = Changed::new(cache, scratch, (shape.block_bytes, seals.content_bytes()));
         let mut contents: SmallVec<[(BlockNo, Mask, bool); 2]> = SmallVec::new();
         for rule in &scratch.rules {
             let &Rule::Content { field, always } = rule else { continue };

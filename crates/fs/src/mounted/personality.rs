@@ -69,8 +69,9 @@ pub trait Personality: Clone + Debug + Send {
     /// behind on the volume.
     fn is_behind(&self) -> bool;
 
-    /// The clean mark of an unmount at this time, and the block that has it.
-    fn clean_mark(&mut self, now: Timestamp) -> (BlockNr, Data);
+    /// The clean mark of an unmount at this time, and the block that has it; none if the format
+    /// has no such mark.
+    fn clean_mark(&mut self, now: Timestamp) -> Option<(BlockNr, Data)>;
 
     /// An operation has taken the last name of an inode.
     fn lost_last_name(&mut self, _ino: Ino) {}

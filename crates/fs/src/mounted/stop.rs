@@ -165,8 +165,9 @@ impl<P: Personality> Mounted<P> {
     }
 
     fn mark_clean(&mut self, cx: &mut FsCx<'_, '_>) {
-        let (block, mark) = self.format.clean_mark(self.last);
-        self.core.write_raw(block, mark, cx.below);
+        if let Some((block, mark)) = self.format.clean_mark(self.last) {
+            self.core.write_raw(block, mark, cx.below);
+        }
     }
 }
 

@@ -164,7 +164,7 @@ impl Personality for Format {
         self.volume.stale_group().is_some()
     }
 
-    fn clean_mark(&mut self, now: Timestamp) -> (BlockNr, Data) {
+    fn clean_mark(&mut self, now: Timestamp) -> Option<(BlockNr, Data)> {
         let is_whole = self.volume.closed().is_empty();
         (self.superblock.state, self.superblock.recovery) = match (is_whole, self.leaks) {
             (true, false) => (State::Clean, Recovery::None),
@@ -177,7 +177,7 @@ impl Personality for Format {
         self.superblock.written = now;
         self.counter = self.counter.wrapping_add(1);
         let block = self.superblock.encode(SUPERBLOCK_AT, self.counter);
-        (SUPERBLOCK_BLOCK, Data::bytes(block))
+        Some((SUPERBLOCK_BLOCK, Data::bytes(block)))
     }
 
     fn lost_last_name(&mut self, ino: Ino) {

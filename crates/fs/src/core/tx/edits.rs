@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::core::cache::{Cache, Slot};
 use crate::core::page::{Mask, SECTOR, each, mask};
 use crate::log::Edit;
-use crate::tx::{BlockNo, PageKind, SECTOR_CONTENT};
+use crate::tx::{BlockNo, PageKind};
 use smallvec::SmallVec;
 
 /// Bytes between two ranges that one edit covers.
@@ -46,11 +46,12 @@ impl CoreTx<'_> {
 impl Core {
     /// What the open transaction has changed.
     fn changes(&self) -> Changed<'_> {
-        Changed::new(&self.cache, &self.scratch, self.shape.block_bytes)
+        let content = self.seals.content_bytes();
+        Changed::new(&self.cache, &self.scratch, (self.shape.block_bytes, content))
     }
 }
 
-fn changes_of(cache: &Cache, scratch: &Scratch, block_bytes: usize) -> Changes {
+fn changes_of(cache: &Cache, scratch: &Scratch, (block_bytes, content): (usize, usize)) -> Changes {
     let mut changes = Changes::new();
     for undo in &scratch.undo {
         let (slot, at, length, is_fresh) = match *undo {
@@ -64,7 +65,7 @@ fn changes_of(cache: &Cache, scratch: &Scratch, block_bytes: usize) -> Changes {
             }
             let from = at.max(index * SECTOR) - index * SECTOR;
             let to = (at + length).min((index + 1) * SECTOR) - index * SECTOR;
-            debug_assert!(is_fresh || to <= SECTOR_CONTENT, "a change leaves the seal alone");
+            debug_assert!(is_fresh || to <= content, "a change leaves the seal alone");
             let range = (from as u16, to as u16);
             let (block, index) = (buffer.block, index as u16);
             changes.push(Change { block, slot, index, is_fresh, range });
@@ -83,8 +84,14 @@ pub(crate) struct Changed<'c> {
 
 impl<'c> Changed<'c> {
     /// Of these parts of a core.
-    pub(crate) fn new(cache: &'c Cache, scratch: &'c Scratch, block_bytes: usize) -> Changed<'c> {
-        Changed { cache, changes: changes_of(cache, scratch, block_bytes) }
+    ///
+    /// `sizes` are the bytes of a block, and those of a sealed sector in front of its seal.
+    pub(crate) fn new(
+        cache: &'c Cache,
+        scratch: &'c Scratch,
+        sizes: (usize, usize),
+    ) -> Changed<'c> {
+        Changed { cache, changes: changes_of(cache, scratch, sizes) }
     }
 
     /// Sectors with seals that were changed, by block.
@@ -171,7 +178,7 @@ mod tests {
     use crate::log::Record;
     use crate::policy::PolicyKind;
     use crate::seal::Sealer;
-    use crate::tx::Tx;
+    use crate::tx::{SECTOR_CONTENT, Tx};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
