@@ -19,7 +19,8 @@ pub use content::Content;
 pub use node::{Body, Entries, Node};
 
 use seekless_fs::call::{
-    Answer, Attr, Call, Credentials, Errno, Handle, Ino, ROOT, Reply, Request, Timestamp, inode_of,
+    Answer, Attr, Call, Credentials, Errno, Handle, Ino, MOST_NAME, MOST_SYMLINK, ROOT, Reply,
+    Request, Timestamp, inode_of,
 };
 use seekless_fs::system::Runs;
 use std::collections::BTreeMap;
@@ -33,11 +34,41 @@ pub struct Limits {
     pub most_links: u32,
     /// Two names can be exchanged.
     pub exchanges: bool,
+    /// Bytes of a name at most.
+    pub most_name: usize,
+    /// Bytes of the text of a symbolic link at most.
+    pub most_text: usize,
+    /// The largest number of a device.
+    pub most_device: u32,
+    /// Space can be allocated that was not written, and holes can be made.
+    pub allocates: bool,
+    /// Nanoseconds between two times. With more than one, times are those that 32 bits hold, and
+    /// there is none of creation.
+    pub time_step: Timestamp,
+}
+
+impl Limits {
+    /// A time as the file system keeps it.
+    pub(crate) fn time(&self, time: Timestamp) -> Timestamp {
+        match self.time_step {
+            1 => time,
+            step => time.div_euclid(step).clamp(0, Timestamp::from(u32::MAX)) * step,
+        }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { most_bytes: 1 << 40, most_links: 65_000, exchanges: true }
+        Limits {
+            most_bytes: 1 << 40,
+            most_links: 65_000,
+            exchanges: true,
+            most_name: MOST_NAME,
+            most_text: MOST_SYMLINK,
+            most_device: u32::MAX,
+            allocates: true,
+            time_step: 1,
+        }
     }
 }
 
@@ -223,7 +254,7 @@ impl Model {
 
 impl Runs for Model {
     fn run(&mut self, call: Call) -> Reply {
-        let by = By { who: call.who, now: call.now };
+        let by = By { who: call.who, now: self.limits.time(call.now) };
         Reply { id: call.id, result: self.answer(call.request, by) }
     }
 }

@@ -67,6 +67,7 @@ fn run(kind: Kind, seed: u64, sizes: (u32, u32), parts: bool, policy: PolicyKind
         fragment: u64::from(sizes.1),
         capacity: blocks(kind) * 4096,
         most_bytes: limits.most_bytes,
+        ..Shape::default()
     };
     let script = Script::random(kind, seed, LENGTH, shape);
     let mut make = || mount(formatted(kind, sizes, parts, policy), policy);

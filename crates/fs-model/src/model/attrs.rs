@@ -30,14 +30,14 @@ impl Model {
     /// Changes attributes. The time of change moves with each of them; a size, though it stays the
     /// same, moves the time of content, too.
     pub(super) fn set_attr(&mut self, ino: Ino, set: &SetAttr, by: By) -> Outcome {
-        let most = self.limits.most_bytes;
+        let limits = self.limits;
         let node = self.get_mut(ino)?;
         let nothing = SetAttr { handle: set.handle, ..SetAttr::default() };
         if *set == nothing {
             return Ok(Answer::Attr(node.attr()));
         }
         if let Some(size) = set.size {
-            node.resize(size, most)?;
+            node.resize(size, limits.most_bytes)?;
             node.content_changed_by(by.who);
             node.mtime = by.now;
         }
@@ -47,9 +47,9 @@ impl Model {
         node.uid = set.uid.unwrap_or(node.uid);
         node.gid = set.gid.unwrap_or(node.gid);
         node.mode = set.mode.map_or(node.mode, |mode| mode & 0o7777);
-        node.mtime = set.mtime.unwrap_or(node.mtime);
+        node.mtime = set.mtime.map_or(node.mtime, |time| limits.time(time));
         if let Some(atime) = set.atime {
-            (node.atime, node.reads) = (atime, None);
+            (node.atime, node.reads) = (limits.time(atime), None);
         }
         node.ctime = by.now;
         Ok(Answer::Attr(node.attr()))

@@ -111,6 +111,9 @@ impl Model {
         by: By,
     ) -> Outcome {
         let most = self.limits.most_bytes;
+        if !self.limits.allocates {
+            return self.by_handle(handle).and(Err(Errno::NotSup));
+        }
         let node = self.open_file(handle)?;
         if length == 0 {
             return Err(Errno::Inval);

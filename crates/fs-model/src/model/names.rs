@@ -2,9 +2,7 @@
 
 use super::{By, Entries, Model, Node, Outcome};
 use bytes::Bytes;
-use seekless_fs::call::{
-    Answer, Attr, Errno, FileKind, Ino, MOST_SYMLINK, New, ROOT, RenameHow, Timestamp,
-};
+use seekless_fs::call::{Answer, Attr, Errno, FileKind, Ino, New, ROOT, RenameHow, Timestamp};
 
 const SET_GROUP: u16 = 0o2000;
 
@@ -38,12 +36,19 @@ impl Model {
 
     /// The object of a name in a directory.
     fn find(&self, dir: Ino, name: &[u8]) -> Result<Ino, Errno> {
-        self.entries(dir)?.get(name).ok_or(Errno::NoEnt)
+        let entries = self.entries(dir)?;
+        self.name_fits(name)?;
+        entries.get(name).ok_or(Errno::NoEnt)
+    }
+
+    fn name_fits(&self, name: &[u8]) -> Result<(), Errno> {
+        if name.len() > self.limits.most_name { Err(Errno::NameTooLong) } else { Ok(()) }
     }
 
     /// A directory in which names can be made: one that has not been removed.
     fn place(&self, dir: Ino, name: &[u8]) -> Result<(), Errno> {
         let entries = self.entries(dir)?;
+        self.name_fits(name)?;
         if entries.get(name).is_some() {
             return Err(Errno::Exist);
         }
@@ -73,11 +78,21 @@ impl Model {
         }
         match &what {
             New::Symlink(text) if text.is_empty() => return Err(Errno::NoEnt),
-            New::Symlink(text) if text.len() > MOST_SYMLINK => return Err(Errno::NameTooLong),
+            New::Symlink(text) if text.len() > self.limits.most_text => {
+                return Err(Errno::NameTooLong);
+            }
+            New::CharDevice(number) | New::BlockDevice(number)
+                if *number > self.limits.most_device =>
+            {
+                return Err(Errno::Inval);
+            }
             New::Directory => self.room_for_link(dir)?,
             _ => {}
         }
         let mut node = Node::new(self.new_ino(), &what, how.by.who, how.by.now);
+        if self.limits.time_step != 1 {
+            node.btime = 0;
+        }
         let above = self.known(dir);
         above.changed(how.by.now);
         node.mode = how.mode & 0o7777;
@@ -227,6 +242,8 @@ impl Model {
     /// The object that is renamed, and the one that has the new name.
     fn rename_ends(&self, rename: &Rename) -> Result<(Ino, Option<Ino>), Errno> {
         self.entries(rename.to_dir)?;
+        self.entries(rename.dir)?;
+        self.name_fits(&rename.to_name)?;
         let from = self.find(rename.dir, &rename.name)?;
         Ok((from, self.entries(rename.to_dir)?.get(&rename.to_name)))
     }

@@ -2,10 +2,6 @@
 
 use seekless_engine::rng::Rng;
 
-/// Direct addresses of an inode.
-const DIRECT: u64 = 12;
-/// Addresses of an indirect block for each of its sectors.
-const ADDRESSES: u64 = 126;
 const SECTOR: u64 = 512;
 
 /// What scripts must know of a file system to reach its borders.
@@ -19,28 +15,39 @@ pub struct Shape {
     pub capacity: u64,
     /// Bytes of a file at most.
     pub most_bytes: u64,
+    /// Addresses of data in an inode.
+    pub direct: u64,
+    /// Addresses of an indirect block for each of its sectors.
+    pub addresses: u64,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { block: 8192, fragment: 4096, capacity: 8 << 20, most_bytes: 1 << 40 }
+        Shape {
+            block: 8192,
+            fragment: 4096,
+            capacity: 8 << 20,
+            most_bytes: 1 << 40,
+            direct: 12,
+            addresses: 126,
+        }
     }
 }
 
 impl Shape {
     /// A place next to a border, mostly one that is reached with little data.
     pub(super) fn border(&self, rng: &mut Rng) -> u64 {
-        let addresses = self.block / SECTOR * ADDRESSES;
-        let single = DIRECT + addresses;
+        let addresses = self.block / SECTOR * self.addresses;
+        let single = self.direct + addresses;
         let double = single + addresses * addresses;
         let border = match rng.below(16) {
             0..4 => self.fragment * rng.below(20),
-            4..8 => self.block * rng.below(DIRECT + 4),
-            8..11 => self.block * DIRECT,
+            4..8 => self.block * rng.below(self.direct + 4),
+            8..11 => self.block * self.direct,
             11..13 => self.block * single,
             13 => self.block * double,
             14 => SECTOR * rng.below(200),
-            _ => self.block * (DIRECT + rng.below(addresses)),
+            _ => self.block * (self.direct + rng.below(addresses)),
         };
         let near = match rng.below(4) {
             0 => border.saturating_sub(1),
