@@ -19,8 +19,36 @@ pub enum FsError {
         found: u64,
     },
     /// There is no superblock.
-    #[error("this is no FFS: no superblock was found; `seekless mkfs` makes one")]
+    #[error("no file system was found: no superblock; `seekless mkfs` makes one")]
     Foreign,
+    /// A Minix of a version that this program does not read.
+    #[error(
+        "this is Minix, version {version} with names of {names} bytes; this program knows version \
+         3, and the kernel mounts the others with `mount -t minix`"
+    )]
+    OlderMinix {
+        /// 1 or 2.
+        version: u8,
+        /// Bytes of a name.
+        names: u8,
+    },
+    /// A Minix with a superblock or a root that contradicts itself.
+    #[error("this Minix file system cannot be used: {0}")]
+    BadMinix(String),
+    /// The format has no such policy.
+    #[error(
+        "{kind} cannot be mounted with --policy {}; it has {}",
+        .asked.name(),
+        .has.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(" and ")
+    )]
+    NoPolicy {
+        /// The name of the format.
+        kind: &'static str,
+        /// The policy of the mount that is refused.
+        asked: PolicyKind,
+        /// Those that it has.
+        has: &'static [PolicyKind],
+    },
     /// The superblock was written by a newer version.
     #[error("the file system has version {0}, this program knows version 1; use a newer one")]
     Newer(u32),

@@ -5,7 +5,7 @@ use crate::options::{MkfsOptions, MountOptions, SwitchOptions};
 use crate::report::{Checked, Extent, Repaired};
 use seekless_engine::disk::Disk;
 use seekless_engine::units::BlockNr;
-use seekless_fs::call::Ino;
+use seekless_fs::call::{Ino, Timestamp};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem;
 
@@ -31,6 +31,24 @@ pub trait MountedFs: FileSystem + Send {
     fn reclaims(&self) -> bool;
 }
 
+/// What a format cannot hold, whatever the sizes of the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindLimits {
+    /// Bytes of a name at most.
+    pub name_bytes: usize,
+    /// Names of an object at most.
+    pub links: u32,
+    /// Space can be allocated that was not written, and holes can be made.
+    pub allocates: bool,
+    /// The disk tells objects apart that had the same number one after the other.
+    pub generations: bool,
+    /// Nanoseconds between two times that it tells apart. With whole seconds it holds those from
+    /// 1970 to 2106, and no time of creation.
+    pub time_step: Timestamp,
+    /// The disk says whether the file system was unmounted.
+    pub marks_unmounts: bool,
+}
+
 /// A format, with its code behind plain functions.
 #[derive(Debug)]
 pub struct KindDescriptor {
@@ -44,10 +62,14 @@ pub struct KindDescriptor {
     pub summary: &'static str,
     /// The policies that it can be mounted with.
     pub policies: &'static [PolicyKind],
+    /// What it cannot hold.
+    pub limits: KindLimits,
     /// True if a volume holds such a file system, whole or damaged.
     ///
     /// Errors: those of the volume.
     pub is_on: fn(&mut dyn Disk) -> Result<bool, FsError>,
+    /// What it makes unless it is told otherwise.
+    pub defaults: fn() -> MkfsOptions,
     /// Makes one, and says in a line what was made.
     ///
     /// Errors: options that are not possible, a volume that is too small, errors of the volume.

@@ -10,13 +10,15 @@ pub mod error;
 pub mod ffs;
 pub mod kind;
 pub mod log;
+pub mod minix;
 pub mod options;
 pub mod registry;
 pub mod report;
+mod steps;
 pub mod tree;
 
 pub use error::FsError;
-pub use kind::{KindDescriptor, MountedFs};
+pub use kind::{KindDescriptor, KindLimits, MountedFs};
 pub use options::{MkfsOptions, MountOptions, SwitchOptions};
 pub use registry::Kind;
 pub use report::{Checked, Extent, Finding, Journal, Nature, Repaired, Severity};

@@ -9,12 +9,15 @@ use seekless_fs::policy::journal::JournalOptions;
 /// What to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Bytes of a block: 4096 or 8192.
+    /// Bytes of a block: 4096 or 8192, of Minix 1024, 2048 or 4096.
     pub block: u32,
     /// Bytes of a fragment: a block, or a half, quarter or eighth of one.
     pub fragment: u32,
     /// Bytes of the volume for each inode.
     pub bytes_per_inode: u32,
+    /// Inodes, in place of those that `bytes_per_inode` leads to. FFS spreads its inodes over
+    /// groups, and does not take it.
+    pub inodes: Option<u32>,
     /// Bytes of a group; none for the default.
     pub group: Option<u64>,
     /// Identity, random.
@@ -46,6 +49,7 @@ impl Default for MkfsOptions {
             block: 8192,
             fragment: 4096,
             bytes_per_inode: 16_384,
+            inodes: None,
             group: None,
             id: 0,
             label: Vec::new(),

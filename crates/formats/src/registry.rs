@@ -3,6 +3,7 @@
 use crate::error::FsError;
 use crate::ffs;
 use crate::kind::KindDescriptor;
+use crate::minix;
 use seekless_engine::disk::Disk;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,7 +11,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 /// All formats, in the order in which they are listed to people.
-static KINDS: [&KindDescriptor; 1] = [&ffs::KIND];
+static KINDS: [&KindDescriptor; 2] = [&ffs::KIND, &minix::KIND];
 
 /// One of the formats. It has all that its [`KindDescriptor`] has.
 #[derive(Clone, Copy)]
@@ -99,7 +100,7 @@ impl FromStr for Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{MkfsOptions, MountOptions};
+    use crate::options::MountOptions;
     use seekless_engine::device::medium::Cells;
     use seekless_engine::disk::MediumDisk;
     use std::collections::BTreeSet;
@@ -123,7 +124,7 @@ mod tests {
             let mut cells = Cells::new(1024);
             let disk = &mut MediumDisk(&mut cells);
             assert_eq!(Kind::of(disk), Err(FsError::Foreign));
-            (kind.mkfs)(disk, &MkfsOptions::default()).expect("4 MiB are enough");
+            (kind.mkfs)(disk, &(kind.defaults)()).expect("4 MiB are enough");
             assert_eq!(Kind::of(disk), Ok(kind));
             assert!((kind.check)(disk).expect("it was made").is_clean());
             let fs = (kind.mount)(disk, &MountOptions::default()).expect("it is clean");

@@ -8,11 +8,13 @@ use super::offline::check::finding::{Finding, Findings};
 use super::offline::repair::RepairReport;
 use super::offline::superblocks::load;
 use crate::error::FsError;
-use crate::ffs::ondisk::format::LogPlace;
-use crate::kind::{KindDescriptor, MountedFs};
+use crate::ffs::ondisk::format::{LogPlace, MOST_LINKS};
+use crate::kind::{KindDescriptor, KindLimits, MountedFs};
+use crate::options::MkfsOptions;
 use crate::report::{self, Checked, Nature, Repaired, Severity};
 use seekless_engine::disk::Disk;
 use seekless_engine::units::BlockNr;
+use seekless_fs::call::MOST_NAME;
 use seekless_fs::policy::PolicyKind;
 
 /// What FFS declares.
@@ -22,7 +24,16 @@ pub static KIND: KindDescriptor = KindDescriptor {
     title: "FFS",
     summary: "The fast file system of Berkeley",
     policies: &PolicyKind::ALL,
+    limits: KindLimits {
+        name_bytes: MOST_NAME,
+        links: MOST_LINKS as u32,
+        allocates: true,
+        generations: true,
+        time_step: 1,
+        marks_unmounts: true,
+    },
     is_on,
+    defaults: MkfsOptions::default,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
     advice: |disk| Ok(load(disk)?.superblock.policy.kind()),
     journal_at,

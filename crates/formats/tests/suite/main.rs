@@ -10,6 +10,7 @@ mod images;
 mod layouts;
 mod log_example;
 mod log_limit;
+mod minix;
 mod oracle;
 mod parts;
 mod policies;

@@ -11,9 +11,10 @@ use crate::ffs::reclaim;
 use crate::ffs::space::alloc::group;
 use crate::ffs::space::trim;
 use crate::ffs::volume::Volume;
-use bytes::{Bytes, BytesMut};
+use crate::steps::{found, joined, more, removed};
+use bytes::Bytes;
 use seekless_engine::units::BLOCK_BYTES;
-use seekless_fs::call::{Answer, Attr, Errno, Handle, Ino, Request, SetAttr};
+use seekless_fs::call::{Answer, Errno, Handle, Ino, Request, SetAttr};
 use seekless_fs::core::handles::Handles;
 use seekless_fs::core::tx::CoreTx;
 use seekless_fs::mounted::pending::{self, Good, State, Work};
@@ -80,14 +81,14 @@ impl Act<'_, '_> {
                 Ok(found(ops::link::link(self.tx, self.vol, who, ino, dir, name)?))
             }
             Request::Unlink { dir, ref name } => {
-                Ok(removed(Some(ops::remove::unlink(self.tx, self.vol, dir, name)?)))
+                Ok(lost(Some(ops::remove::unlink(self.tx, self.vol, dir, name)?)))
             }
             Request::RmDir { dir, ref name } => {
-                Ok(removed(Some(ops::remove::rmdir(self.tx, self.vol, dir, name)?)))
+                Ok(lost(Some(ops::remove::rmdir(self.tx, self.vol, dir, name)?)))
             }
             Request::Rename { dir, ref name, to_dir, ref to_name, how } => {
                 let names = Rename { dir, name, to_dir, to_name, how };
-                Ok(removed(ops::rename::rename(self.tx, self.vol, who, names)?))
+                Ok(lost(ops::rename::rename(self.tx, self.vol, who, names)?))
             }
             Request::Open { ino, truncate } => self.open(ino, truncate),
             Request::Read { handle, at, length } => self.read(handle, at, length),
@@ -235,29 +236,6 @@ impl Act<'_, '_> {
     }
 }
 
-fn more(state: State, holds: Ino) -> Step {
-    Step::More { state, holds: Some(holds) }
-}
-
-fn found(attr: Attr) -> Step {
-    Step::Done(Good { looked_up: Some(attr.ino), ..Answer::Object(attr, None).into() })
-}
-
-fn removed(removed: Option<Removed>) -> Step {
-    let unnamed = removed.filter(|removed| removed.last).map(|removed| removed.ino);
-    Step::Done(Good { unnamed, ..Answer::Done.into() })
-}
-
-/// The bytes of all steps of a read.
-fn joined(steps: &[Bytes], last: Bytes) -> Bytes {
-    if steps.is_empty() {
-        return last;
-    }
-    if steps.len() == 1 && last.is_empty() {
-        return steps[0].clone();
-    }
-    let mut all = BytesMut::new();
-    steps.iter().for_each(|step| all.extend_from_slice(step));
-    all.extend_from_slice(&last);
-    all.freeze()
+fn lost(object: Option<Removed>) -> Step {
+    removed(object.filter(|removed| removed.last).map(|removed| removed.ino))
 }

@@ -140,6 +140,9 @@ fn check_options(options: &MkfsOptions) -> Result<(), FsError> {
     if options.label.len() > MOST_LABEL || options.label.contains(&0) {
         return refuse(format!("the label is too long; use at most {MOST_LABEL} bytes"));
     }
+    if options.inodes.is_some() {
+        return refuse("FFS has inodes in each group; use --bytes-per-inode".to_owned());
+    }
     if minfree > 50 {
         return refuse(format!("{minfree} % free space is too much; use 0 to 50 %"));
     }

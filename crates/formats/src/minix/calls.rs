@@ -1,0 +1,5 @@
+//! Calls: from requests to operations, and mounting.
+
+pub mod mount;
+mod perform;
+pub mod personality;
