@@ -40,7 +40,7 @@ pub fn refuse_content(images: &[PathBuf], volume: &mut Volume) -> Outcome {
     match Kind::of(volume) {
         Err(FsError::Foreign) => {}
         Err(error) => return Err(blame(images, &error)),
-        Ok(kind) => return holds(&format!("an {}", kind.title)),
+        Ok(kind) => return holds(&format!("a file system, {}", kind.title)),
     }
     match LogReader::open(&mut *volume) {
         Ok(_) | Err(log::Error::Truncated { .. } | log::Error::Stale(_)) => return holds("a log"),

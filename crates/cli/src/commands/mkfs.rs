@@ -26,6 +26,7 @@ Examples:
   sudo seekless mkfs /dev/sdb1 --fs ffs                      # all of a device
   sudo seekless mkfs /dev/sdb1 --fs ffs --layout vlog        # the same with a layout
   seekless mkfs a.img b.img c.img --fs ffs                   # on an array that exists
+  seekless mkfs floppy.img --fs minix --block 1k --size 1440k    # fsck.minix reads it, too
   seekless mkfs disk.img --policy wafs-1async --size 1G      # with a log: mounts in a second
   seekless mkfs disk.img --policy wafs-2async --size 1G --journal log.img --journal-size 64M
 
@@ -50,18 +51,22 @@ pub struct Args {
     /// units, or after a second.
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_bytes)]
     journal_unit: u64,
-    /// Bytes of a block: 4k or 8k.
-    #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
-    block: u64,
-    /// Bytes of a fragment, the unit of space: a block or a half, quarter or eighth of one.
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
-    fragment: u64,
-    /// Make an inode for each so many bytes of the volume.
-    #[arg(long, value_name = "SIZE", default_value = "16k", value_parser = parse_bytes)]
-    bytes_per_inode: u64,
-    /// Percent of the space that only root may use.
-    #[arg(long, value_name = "PERCENT", default_value_t = 8)]
-    minfree: u8,
+    /// Bytes of a block: of ffs 4k or 8k, of minix 1k, 2k or 4k. [default: ffs 8k, minix 4k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    block: Option<u64>,
+    /// Bytes of a fragment, the unit of space of ffs: a block or a half, quarter or eighth of one.
+    /// [default: 4k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    fragment: Option<u64>,
+    /// Make an inode for each so many bytes of the volume. [default: ffs 16k, minix 12k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    bytes_per_inode: Option<u64>,
+    /// Make so many inodes, rounded up to a whole block of them: minix only.
+    #[arg(long, value_name = "N", conflicts_with = "bytes_per_inode")]
+    inodes: Option<u32>,
+    /// Percent of the space that only root may use: ffs only. [default: 8]
+    #[arg(long, value_name = "PERCENT")]
+    minfree: Option<u8>,
     /// A name for people, at most 32 bytes.
     #[arg(long, value_name = "NAME", default_value = "")]
     label: String,
@@ -128,7 +133,13 @@ fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Fa
 }
 
 fn options(args: &Args) -> Result<MkfsOptions, Failure> {
-    let units = [args.block, args.fragment, args.bytes_per_inode].map(u32::try_from);
+    let defaults = (args.fs.defaults)();
+    let bytes = |named: Option<u64>, default: u32| named.map_or(Ok(default), u32::try_from);
+    let units = [
+        bytes(args.block, defaults.block),
+        bytes(args.fragment, defaults.fragment),
+        bytes(args.bytes_per_inode, defaults.bytes_per_inode),
+    ];
     let [Ok(block), Ok(fragment), Ok(bytes_per_inode)] = units else {
         return Err(Failure::usage("a block, a fragment or the bytes of an inode are too many")
             .hint("use blocks of 4k or 8k"));
@@ -137,7 +148,8 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         block,
         fragment,
         bytes_per_inode,
-        minfree: args.minfree,
+        inodes: args.inodes,
+        minfree: args.minfree.unwrap_or(defaults.minfree),
         label: args.label.clone().into_bytes(),
         id: image::fresh_id().map_err(std::io::Error::from)?,
         uid: rustix::process::getuid().as_raw(),
@@ -146,7 +158,7 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
         policy: args.policy,
         journal: args.journal_size,
         journal_unit: u32::try_from(args.journal_unit).unwrap_or(u32::MAX),
-        ..MkfsOptions::default()
+        ..defaults
     })
 }
 

@@ -81,12 +81,12 @@ pub struct Args {
     /// Users, each with the whole program.
     #[arg(long, value_name = "N", default_value_t = 1)]
     users: usize,
-    /// Bytes of a block: 4k or 8k.
-    #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = parse_bytes)]
-    block: u64,
-    /// Bytes of a fragment: a block or a half, quarter or eighth of one.
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
-    fragment: u64,
+    /// Bytes of a block: of ffs 4k or 8k, of minix 1k, 2k or 4k. [default: ffs 8k, minix 4k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    block: Option<u64>,
+    /// Bytes of a fragment of ffs: a block or a half, quarter or eighth of one. [default: 4k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    fragment: Option<u64>,
     /// Make an inode for each so many bytes of the volume.
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_bytes)]
     bytes_per_inode: u64,
@@ -238,7 +238,10 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         return Err(Failure::usage(format!("{bytes} bytes: the largest file is 1G")));
     }
     let host = Host::find(&args.host).map_err(|error| Failure::usage(error.to_string()))?;
-    let (block, fragment) = (size("--block", args.block)?, size("--fragment", args.fragment)?);
+    let defaults = (args.fs.defaults)();
+    let block = args.block.map_or(Ok(defaults.block), |bytes| size("--block", bytes))?;
+    let fragment =
+        args.fragment.map_or(Ok(defaults.fragment), |bytes| size("--fragment", bytes))?;
     let bytes_per_inode = size("--bytes-per-inode", args.bytes_per_inode)?;
     Ok(FilesOptions {
         program: args.program,
@@ -263,7 +266,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
             bytes_per_inode,
             journal: args.journal.size(),
             journal_unit: args.journal.unit(),
-            ..MkfsOptions::default()
+            ..defaults
         },
         volume_blocks: args.size.map(Size::blocks),
         cache_bytes: args.memory.map(Size::bytes),

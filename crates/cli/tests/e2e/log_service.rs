@@ -114,11 +114,11 @@ fn a_log_and_a_file_system_overwrite_each_other_only_by_force() {
     let mkfs = |more: &[&str]| run(seekless().arg("mkfs").arg(&image).args(more));
     // Several groups have copies of the superblock.
     assert_eq!(mkfs(&["--size", "400M"]).code(), 0);
-    refused(&run(&mut log(&image, &["create"])), 1, "holds an FFS");
+    refused(&run(&mut log(&image, &["create"])), 1, "holds a file system, FFS");
     assert_eq!(run(&mut log(&image, &["create", "--force"])).code(), 0);
     append(&image, &[], b"one\n");
     let checked = run(seekless().arg("fsck").arg(&image));
-    refused(&checked, 8, "this is no FFS");
+    refused(&checked, 8, "no file system was found");
     refused(&mkfs(&[]), 1, "holds a log");
     assert_eq!(mkfs(&["--force"]).code(), 0);
     refused(&run(&mut log(&image, &["append"])), 3, "the file system keeps no log");

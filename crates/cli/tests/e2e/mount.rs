@@ -490,9 +490,9 @@ fn wrong_places_are_refused() {
     assert!(!dir.path().join("new.img").exists(), "nothing is left behind");
     refused(&["fsck", "none.img"], 8, "does not exist");
     fs::write(dir.path().join("foreign.img"), pattern(3, 1 << 20)).expect("write");
-    refused(&["fsck", "foreign.img"], 8, "no FFS");
+    refused(&["fsck", "foreign.img"], 8, "no file system was found");
     refused(&["mkfs", "foreign.img"], 1, "--force");
-    refused(&["mount", "foreign.img", "."], 3, "no FFS");
+    refused(&["mount", "foreign.img", "."], 3, "no file system was found");
     // Codes of fsck(8), also for what the parser of the command line refuses.
     refused(&["fsck"], 16, "Usage");
     refused(&["fsck", "a.img", "--frobnicate"], 16, "--frobnicate");

@@ -26,7 +26,8 @@ pub(super) fn report(report: &FilesReport, responses: bool) -> String {
         true => String::new(),
         false => format!(", written after {} s", report.write_age_s),
     };
-    line!(out, "{program} on ffs ({policy}{order}{age}) on {layout} on {disk}");
+    let fs = report.file_system;
+    line!(out, "{program} on {fs} ({policy}{order}{age}) on {layout} on {disk}");
     line!(
         out,
         "{users} user{s}, blocks of {} and fragments of {} bytes, host {host} with {} MiB of \

@@ -1,5 +1,7 @@
 //! `seekless fs dump`: the structures of a file system as text.
 
+mod minix;
+
 use super::ImageArgs;
 use crate::failure::{Failure, Outcome};
 use crate::files::list::{letter, permissions, time};
@@ -10,6 +12,7 @@ use seekless_engine::units::SECTOR_BYTES;
 use seekless_formats::ffs::{
     self, Geometry, GroupHeader, Inode, Place, SealKind, Sealer, Superblock,
 };
+use seekless_formats::Kind;
 use seekless_serve::files::Volume;
 use std::io::Write;
 
@@ -47,6 +50,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 fn dump(args: &Args, volume: &mut Volume, out: &mut dyn Write) -> Outcome {
     let images = args.image.images();
+    let kind = Kind::of(volume).map_err(|error| blame(&images, &error))?;
+    if kind.name == minix::NAME {
+        return minix::dump(&images, &args.inode, volume, out);
+    }
     let found = ffs::load(volume).map_err(|error| blame(&images, &error))?;
     let geometry = found.superblock.geometry().map_err(|error| blame(&images, &error))?;
     let sealer = found.superblock.sealer();

@@ -78,6 +78,11 @@ pub struct Variant {
 /// A policy that the prover has no contract for, or a mode of data that has no effect on it.
 pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
     let Variant { data, judge, ace, trusts, device } = variant;
+    if !kind.policies.contains(&policy) {
+        let has: Vec<&str> = kind.policies.iter().map(|policy| policy.name()).collect();
+        let problem = format!("--policy {}: {} has no such policy", policy.name(), kind.title);
+        return Err(Failure::usage(problem).hint(format!("it has {}", has.join(", "))));
+    }
     if data.is_some() && !policy.is_logged() {
         let problem = format!("--data: the policy {} keeps no log", policy.name());
         let logged = PolicyKind::LOGGED.map(PolicyKind::name).join(" or ");
