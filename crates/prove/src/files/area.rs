@@ -8,6 +8,28 @@ use seekless_formats::ffs::{SealKind, Sealer, load};
 
 /// A write in a few words; none if the medium has no superblock.
 pub fn of(medium: &mut Cells, write: &BlockWrite) -> Option<String> {
+    match seekless_formats::minix::load(&mut MediumDisk(medium)) {
+        Ok(geometry) => Some(of_minix(&geometry, write.at)),
+        Err(_) => of_ffs(medium, write),
+    }
+}
+
+/// A block of Minix may hold the end of one part and the begin of the next: it has the name of the
+/// part that begins last.
+fn of_minix(geometry: &seekless_formats::minix::Geometry, block: u64) -> String {
+    let page = |zone: u32| geometry.place_of(zone).page;
+    if block >= page(geometry.first_data()) {
+        return "data".to_owned();
+    }
+    if block < page(geometry.table()) {
+        return "maps".to_owned();
+    }
+    let each = (seekless_engine::units::BLOCK_BYTES / 64) as u64;
+    let first = (block - page(geometry.table())) * each;
+    format!("inodes from about {} on", first + 1)
+}
+
+fn of_ffs(medium: &mut Cells, write: &BlockWrite) -> Option<String> {
     let superblock = load(&mut MediumDisk(medium)).ok()?.superblock;
     let geometry = superblock.geometry().ok()?;
     let block = write.at / u64::from(geometry.engine_blocks());

@@ -111,6 +111,9 @@ fn replayed(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
 /// An image that says it was unmounted cleanly is sound, under every policy: the next mount does
 /// not check it.
 fn marked(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
+    if !kind.limits.marks_unmounts {
+        return Ok(());
+    }
     // What cannot be checked is not mounted either.
     let Ok(found) = (kind.check)(disk) else { return Ok(()) };
     let mut all = found.list.iter().map(|one| &**one);
@@ -199,7 +202,7 @@ impl Looks {
         let unreadable = |error| {
             Rule::Repairable.wrong(Sort::Dead, format!("the image cannot be read: {error}"))
         };
-        let tree = trees.read(contents, image).map_err(unreadable)?;
+        let tree = trees.read(kind, contents, image).map_err(unreadable)?;
         Ok(Rc::new(Tree { damages, ..tree }))
     }
 }

@@ -104,6 +104,11 @@ impl Path {
         }
     }
 
+    /// Bytes of the longest name.
+    pub fn longest_name(&self) -> usize {
+        self.names().iter().map(|name| name.text().len()).max().unwrap_or(0)
+    }
+
     /// The names of the directory, and the last name; none for the root and open files.
     pub fn split(&self) -> Option<(&[Name], Name)> {
         self.names().split_last().map(|(last, above)| (above, *last))

@@ -358,8 +358,9 @@ impl Oracle for FileOracle {
             self.barriers.insert(operation, (waiting, barrier));
         } else {
             // No order of writes makes an exchange, so policies with an order refuse it.
-            let refused = matches!(request, R::Exchange(..))
+            let has_no_order = matches!(request, R::Exchange(..))
                 && self.rules.contract().refuses(Operation::Exchange);
+            let refused = has_no_order || request.exceeds(&volume.kind().limits);
             let perhaps = self.world.may_be_refused(request);
             let planned = self.world.plan(request).ok().filter(|_| !refused);
             let succeeds = planned.is_some();

@@ -2,6 +2,7 @@
 
 use super::names::Path;
 use crate::script::Request;
+use seekless_formats::KindLimits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -58,6 +59,34 @@ impl FileRequest {
     /// True if it makes something durable: others go on while it is under way.
     pub fn is_sync(&self) -> bool {
         matches!(self, R::Fsync(_) | R::Fdatasync(_) | R::Sync)
+    }
+
+    /// True if a format with these limits refuses it.
+    pub fn exceeds(&self, limits: &KindLimits) -> bool {
+        let is_long = |path: &Path| path.longest_name() > limits.name_bytes;
+        match self {
+            R::Allocate(..) | R::Punch(..) if !limits.allocates => true,
+            R::Create(path)
+            | R::Mkdir(path)
+            | R::Symlink(path, _)
+            | R::Fifo(path)
+            | R::Unlink(path)
+            | R::Rmdir(path)
+            | R::Write(path, ..)
+            | R::Append(path, _)
+            | R::Truncate(path, _)
+            | R::Allocate(path, ..)
+            | R::Punch(path, ..)
+            | R::Chmod(path, _)
+            | R::Chown(path, _)
+            | R::Fsync(path)
+            | R::Fdatasync(path)
+            | R::Hold(path, _) => is_long(path),
+            R::Link(one, other) | R::Rename(one, other) | R::Exchange(one, other) => {
+                is_long(one) || is_long(other)
+            }
+            R::Sync | R::Release(_) => false,
+        }
     }
 
     /// True if it may take space.

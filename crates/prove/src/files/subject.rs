@@ -149,9 +149,36 @@ const LOGS: usize = 4;
 /// An image of each shape.
 type Images = [OnceLock<Cells>; SHAPES.len()];
 
+/// Inodes of a format that numbers them as a whole: more than a workload makes objects.
+const INODES: u32 = 1024;
+
+/// What is made of a shape. A format without fragments has blocks as large as its fragments.
+fn mkfs_options(kind: Kind, shape: &Shape, log: Option<PolicyKind>) -> MkfsOptions {
+    let Shape { group, block, fragment, bytes_per_inode, .. } = *shape;
+    let defaults = (kind.defaults)();
+    if !kind.limits.generations {
+        return MkfsOptions { block: fragment, fragment, inodes: Some(INODES), ..defaults };
+    }
+    MkfsOptions {
+        block,
+        fragment,
+        bytes_per_inode,
+        group: Some(group),
+        id: 7,
+        policy: log.unwrap_or_default(),
+        // The more writes the log has, the more there is to cut.
+        journal_unit: BLOCK_BYTES as u32,
+        journal: log.map(|_| LOG),
+        journal_blocks: log
+            .filter(|policy| policy.has_own_log_volume())
+            .map(|_| LOG / BLOCK_BYTES as u64),
+        ..defaults
+    }
+}
+
 fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
     let make = || {
-        let Shape { bytes, mut group, block, fragment, bytes_per_inode } = SHAPES[shape];
+        let Shape { bytes, mut group, .. } = SHAPES[shape];
         let mut bytes = bytes + log.map_or(0, |_| LOG);
         if log.is_some_and(PolicyKind::has_log_in_file) {
             // The first group has the log, its addresses and what it would have without them. The
@@ -160,21 +187,7 @@ fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
             bytes += LOG_ADDRESSES;
         }
         let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
-        let options = MkfsOptions {
-            block,
-            fragment,
-            bytes_per_inode,
-            group: Some(group),
-            id: 7,
-            policy: log.unwrap_or_default(),
-            // The more writes the log has, the more there is to cut.
-            journal_unit: BLOCK_BYTES as u32,
-            journal: log.map(|_| LOG),
-            journal_blocks: log
-                .filter(|policy| policy.has_own_log_volume())
-                .map(|_| LOG / BLOCK_BYTES as u64),
-            ..MkfsOptions::default()
-        };
+        let options = mkfs_options(kind, &Shape { group, ..SHAPES[shape] }, log);
         (kind.mkfs)(&mut MediumDisk(&mut cells), &options).expect("the shapes are possible");
         cells
     };
