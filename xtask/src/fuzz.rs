@@ -12,7 +12,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names of the targets, as in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 8] = ["nbd", "mount", "disksim", "recording", "spec", "tape", "ffs", "log"];
+const TARGETS: [&str; 9] =
+    ["nbd", "mount", "disksim", "recording", "spec", "tape", "ffs", "log", "minix"];
 /// Longest input in bytes: one more than the longest message of NBD that is exercised, and enough
 /// for an image of 16 blocks.
 const INPUT_BYTES: u64 = (64 << 10) + 64;

@@ -10,8 +10,10 @@
 mod damage;
 mod disksim;
 mod ffs;
+mod files;
 mod log;
 mod log_service;
+mod minix;
 mod recording;
 mod spec;
 
@@ -19,7 +21,7 @@ mod spec;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("nbd", nbd),
     ("mount", mount),
     ("disksim", disksim),
@@ -28,6 +30,7 @@ pub const TARGETS: [Target; 8] = [
     ("tape", tape),
     ("ffs", ffs),
     ("log", log),
+    ("minix", minix),
 ];
 
 /// Any bytes as a client's session with the server.
@@ -71,4 +74,10 @@ pub fn ffs(input: &[u8]) {
 pub fn log(input: &[u8]) {
     log::run(input);
     log_service::run(input);
+}
+
+/// A Minix file system with any bytes anywhere: mounted, read, written, checked, repaired, and
+/// checked again.
+pub fn minix(input: &[u8]) {
+    minix::run(input);
 }
