@@ -74,6 +74,10 @@ pub struct KindDescriptor {
     ///
     /// Errors: options that are not possible, a volume that is too small, errors of the volume.
     pub mkfs: fn(&mut dyn Disk, &MkfsOptions) -> Result<String, FsError>,
+    /// Makes a volume that holds one hold none, before another format is made there.
+    ///
+    /// Errors: those of the volume.
+    pub erase: fn(&mut dyn Disk) -> Result<(), FsError>,
     /// The policy to mount with unless the user names one.
     ///
     /// Errors: no such file system, or one that cannot be read.

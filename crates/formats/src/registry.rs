@@ -23,6 +23,19 @@ impl Kind {
         KINDS.into_iter().map(Kind)
     }
 
+    /// Erases what other formats have left on a volume: one of them would be found there.
+    ///
+    /// # Errors
+    /// Errors of the volume.
+    pub fn erase_others(self, disk: &mut dyn Disk) -> Result<(), FsError> {
+        for other in Kind::all().filter(|other| *other != self) {
+            if (other.is_on)(disk)? {
+                (other.erase)(disk)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The format of the file system on a volume.
     ///
     /// # Errors
@@ -116,6 +129,21 @@ mod tests {
             unknown.to_string(),
             format!("unknown file system `btrfs`: known are {}", known())
         );
+    }
+
+    #[test]
+    fn a_format_erases_the_others() {
+        for kind in Kind::all() {
+            for other in Kind::all().filter(|other| *other != kind) {
+                let mut cells = Cells::new(2048);
+                let disk = &mut MediumDisk(&mut cells);
+                (other.mkfs)(disk, &(other.defaults)()).expect("8 MiB are enough");
+                kind.erase_others(disk).expect("memory");
+                assert_eq!(Kind::of(disk), Err(FsError::Foreign), "{other} is gone");
+                (kind.mkfs)(disk, &(kind.defaults)()).expect("8 MiB are enough");
+                assert_eq!(Kind::of(disk), Ok(kind));
+            }
+        }
     }
 
     #[test]

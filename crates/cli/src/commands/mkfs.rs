@@ -125,7 +125,10 @@ fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Fa
         }
     }
     let made = made.and_then(|()| {
-        (args.fs.mkfs)(&mut volume, &options).map_err(|error| blame(&args.image, &error))
+        args.fs
+            .erase_others(&mut volume)
+            .and_then(|()| (args.fs.mkfs)(&mut volume, &options))
+            .map_err(|error| blame(&args.image, &error))
     });
     // Also after an error: else the volume is left as after a crash.
     let closed = volume.close().map_err(|error| blame_device(&args.image, error));

@@ -4,7 +4,7 @@ use super::calls::mount::POLICIES;
 use super::calls::personality::Minix;
 use super::offline::extents::extents;
 use super::offline::mkfs::defaults;
-use super::ondisk::superblock::{Found, find, load};
+use super::ondisk::superblock::{Found, erase, find, load};
 use crate::error::FsError;
 use crate::kind::{KindDescriptor, MountedFs};
 use crate::report::Checked;
@@ -22,6 +22,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     is_on,
     defaults,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
+    erase,
     advice: |disk| load(disk).map(|_| PolicyKind::Async),
     journal_at: |disk| load(disk).map(|_| None),
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),

@@ -130,8 +130,8 @@ impl Trees {
             same_hash.push(Known { ino, inode, objects: Transcripts::default() });
             same_hash.len() - 1
         });
-        same_hash[at].objects.play(contents, image, |disk| {
-            Ok(sizes.object(disk, &inode)?.map(Shared::from))
-        })
+        same_hash[at]
+            .objects
+            .play(contents, image, |disk| Ok(sizes.object(disk, &inode)?.map(Shared::from)))
     }
 }

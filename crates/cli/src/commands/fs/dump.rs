@@ -9,10 +9,10 @@ use crate::filesystem::{blame, blame_device};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::IoError;
 use seekless_engine::units::SECTOR_BYTES;
+use seekless_formats::Kind;
 use seekless_formats::ffs::{
     self, Geometry, GroupHeader, Inode, Place, SealKind, Sealer, Superblock,
 };
-use seekless_formats::Kind;
 use seekless_serve::files::Volume;
 use std::io::Write;
 

@@ -2,6 +2,7 @@
 
 use super::geometry::Geometry;
 use crate::error::FsError;
+use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_fs::fields::{put, u16_at, u32_at};
@@ -143,6 +144,17 @@ pub fn load(disk: &mut dyn Disk) -> Result<Geometry, FsError> {
             Ok(geometry)
         }
     }
+}
+
+/// Erases the superblock: the volume is to hold another format.
+///
+/// # Errors
+/// Errors of the volume.
+pub fn erase(disk: &mut dyn Disk) -> Result<(), FsError> {
+    let mut block = disk.read(0, 1)?.to_bytes().to_vec();
+    block[SUPERBLOCK_AT..SUPERBLOCK_AT + SUPERBLOCK_BYTES].fill(0);
+    disk.write(0, Data::bytes(block.into()))?;
+    Ok(disk.flush()?)
 }
 
 #[cfg(test)]

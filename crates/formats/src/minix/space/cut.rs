@@ -1,7 +1,7 @@
 //! Freeing of the zones of a file from its end, in steps of bounded size.
 
 use super::map::{Slot, entry_place};
-use super::{bits, zones};
+use super::zones::{self, GivenUp};
 use crate::minix::inodes::{edit, outer};
 use crate::minix::ondisk::geometry::{ADDRESS_BYTES, Zone};
 use crate::minix::ondisk::inode::{DIRECT, Inode, LEVELS};
@@ -60,8 +60,8 @@ pub struct Step {
 /// Frees the zones of a file from an index on, as many as a step may, from the end. The inode is
 /// changed and not stored.
 ///
-/// A step that has freed zones must not read zones of the file: those of a damaged file may be
-/// among them, and what the cache held of them is forgotten.
+/// After a step that has freed zones nothing of the file is read in the same transaction: those of
+/// a damaged file may be among them, and what the cache held of them is forgotten.
 ///
 /// # Errors
 /// Those of [`Tx::page`].
@@ -72,7 +72,9 @@ pub fn end(
     from: u64,
 ) -> Result<Step, Stop> {
     let budget = Budget { zones: MOST_ZONES, pages: Vec::new() };
-    let mut cut = Cut { tx, vol, number, from, budget, path: Vec::new() };
+    let names = inode.is_directory();
+    let (path, freed) = (Vec::new(), Vec::new());
+    let mut cut = Cut { tx, vol, number, names, from, budget, path, freed };
     let each = cut.vol.geometry.addresses() as u64;
     let first_of = |slot: usize| match slot.checked_sub(DIRECT) {
         None => slot as u64,
@@ -92,30 +94,35 @@ pub fn end(
         match cut.tree(zone, level as u32, first, field)? {
             Gone::All => inode.zones[slot] = 0,
             Gone::Enough => {}
-            Gone::From(reached) => return Ok(cut.step(reached)),
+            Gone::From(reached) => return cut.finish(reached),
         }
     }
-    Ok(cut.step(from))
+    cut.finish(from)
 }
 
 struct Cut<'a> {
     tx: &'a mut dyn Tx,
     vol: &'a mut Volume,
     number: u32,
+    /// It is a directory.
+    names: bool,
     from: u64,
     budget: Budget,
     /// Indirect zones that lead to the present one.
     path: Vec<Zone>,
+    /// Zones that go, those below another one before it.
+    freed: Vec<GivenUp>,
 }
 
 impl Cut<'_> {
-    fn step(&self, reached: u64) -> Step {
-        Step { reached, has_freed: self.budget.zones < MOST_ZONES }
-    }
-
-    /// False if the map says that a zone is free, or this file has just freed it.
-    fn is_in_use(&mut self, zone: Zone) -> Result<bool, Stop> {
-        Ok(!self.vol.is_held(zone) && !bits::is_zone_free(self.tx, self.vol, zone)?)
+    /// Frees the zones that go.
+    fn finish(self, reached: u64) -> Result<Step, Stop> {
+        let Cut { tx, vol, freed, .. } = self;
+        let has_freed = !freed.is_empty();
+        for given_up in freed {
+            zones::free(tx, vol, given_up)?;
+        }
+        Ok(Step { reached, has_freed })
     }
 
     /// Frees what an address leads to, from the end.
@@ -125,7 +132,8 @@ impl Cut<'_> {
             self.vol.meets(format!("zone {zone} leads to itself"));
             return Ok(Gone::All);
         }
-        if level > 0 && geometry.is_data(zone) && self.is_in_use(zone)? {
+        let first_below = self.freed.len();
+        if level > 0 && geometry.is_data(zone) {
             self.path.push(zone);
             let gone = self.below(zone, level, first)?;
             self.path.pop();
@@ -138,7 +146,10 @@ impl Cut<'_> {
         if !self.budget.frees(geometry.place_of(map.first + bit / map.zone_bits).page) {
             return Ok(Gone::From(first + 1));
         }
-        zones::free(self.tx, self.vol, zone, former)?;
+        // What lies below is out of reach without this address.
+        self.freed[first_below..].iter_mut().for_each(|below| below.former = former);
+        let is_metadata = level > 0 || self.names;
+        self.freed.push(GivenUp { zone, is_metadata, former });
         Ok(Gone::All)
     }
 

@@ -9,7 +9,7 @@ use crate::minix::ondisk::inode::{DIRECT, Inode, LEVELS};
 use crate::minix::volume::Volume;
 use seekless_fs::call::Errno;
 use seekless_fs::fields::u32_at;
-use seekless_fs::tx::{Field, PageKind, Stop, Tx};
+use seekless_fs::tx::{Field, Need, PageKind, Role, Stop, Tx, Why};
 
 /// The way to a zone of a file: an address of the inode, then one in each indirect zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,9 @@ pub fn ensure(
                 let zone = zones::allocate(tx, vol, wish, kind)?;
                 slot.set(tx, &geometry, (number, inode), zone)?;
                 tx.belongs(geometry.place_of(zone).page, outer(number));
+                if kind != PageKind::Data {
+                    not_before(tx, slot.field(&geometry, number), geometry.field_of(zone));
+                }
                 wish = Some(zone + 1);
                 zone
             }
@@ -113,6 +116,15 @@ pub fn ensure(
         slot = Slot::Indirect(zone, way.steps[level]);
     }
     unreachable!("the last level returns")
+}
+
+/// Keeps a new address of metadata from the disk until the metadata is there. Without seals a check
+/// would take what the zone held before for addresses or names.
+fn not_before(tx: &mut dyn Tx, address: Field, content: Field) {
+    if tx.guards_moves() {
+        let need = Need { field: content, why: Why::Moved };
+        tx.guard_moved(&[(address, &[0; ADDRESS_BYTES])], &[need], Role::Replaces);
+    }
 }
 
 /// Behind the zone before, where there is one.

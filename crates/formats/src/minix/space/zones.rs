@@ -1,8 +1,9 @@
 //! Zones that are allocated and freed.
 //!
-//! A zone that is freed is free in the map at once. Where the policy writes transactions of the
-//! volume, content goes to the disk outside of them; so data may go to such a zone only when the
-//! transaction that freed it is durable. Until then the zone is held.
+//! A zone that is freed is free in the map at once. It is held, and nothing goes there, while the
+//! disk may still lead to it. Where the policy writes transactions of the volume that is so for
+//! every zone, because content goes to the disk outside of them. Without an order it is so for
+//! zones of addresses and names: a check would take what comes there for addresses or names.
 
 use super::bits;
 use crate::minix::ondisk::geometry::Zone;
@@ -53,12 +54,24 @@ fn is_page_free(tx: &mut dyn Tx, vol: &Volume, zone: Zone) -> Result<bool, Stop>
     Ok(true)
 }
 
-/// Frees a zone. `former` has held its address. A zone outside the data, or one that is free, is
+/// A zone that is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The zone.
+    pub zone: Zone,
+    /// It has addresses or names.
+    pub is_metadata: bool,
+    /// The bytes that have held its address, or the address that led there.
+    pub former: Field,
+}
+
+/// Frees a zone. A zone outside the data, or one that is free, is
 /// left alone: the file system is damaged, and the mount says so.
 ///
 /// # Errors
 /// Those of [`Tx::page`].
-pub fn free(tx: &mut dyn Tx, vol: &mut Volume, zone: Zone, former: Field) -> Result<(), Stop> {
+pub fn free(tx: &mut dyn Tx, vol: &mut Volume, given_up: GivenUp) -> Result<(), Stop> {
+    let GivenUp { zone, is_metadata, former } = given_up;
     if !vol.geometry.is_data(zone) {
         vol.meets(format!("a file has the address {zone}, which lies outside the data"));
         return Ok(());
@@ -74,7 +87,11 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, zone: Zone, former: Field) -> Res
     }
     let field = vol.geometry.field_of(zone);
     let freed = Freed { what: piece(zone), after: former, exact: true };
-    if tx.free_later(freed, Some(field)) {
+    let is_held = match is_metadata {
+        true => tx.free_moved(freed, Some(field)),
+        false => tx.free_later(freed, Some(field)),
+    };
+    if is_held {
         vol.hold(zone);
     } else {
         bits::count(vol, Which::Zones, bit, 1);

@@ -306,13 +306,18 @@ fn older_versions_are_named_and_a_truncated_image_too() {
     assert_eq!(refused, FsError::Truncated { needed: 512 * 4096, found: 100 * 4096 });
 }
 
+/// Bytes that are likely to mean something.
+fn byte() -> impl Strategy<Value = u8> {
+    prop::sample::select(vec![0_u8, 1, 2, 5, 64, 128, 200, 255])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Whatever the superblock says, nothing panics.
     #[test]
     fn garbage_in_the_superblock_survives(
-        block in prop::sample::select(&BLOCKS[..]),
+        block in prop::sample::select(BLOCKS.to_vec()),
         changes in prop::collection::vec((0_u64..30, any::<u8>()), 1..6),
     ) {
         let mut cells = sample(block);
@@ -327,8 +332,8 @@ proptest! {
     /// Whatever metadata says, nothing panics, and a repair ends with a sound file system.
     #[test]
     fn garbage_in_metadata_survives(
-        block in prop::sample::select(&BLOCKS[..]),
-        changes in prop::collection::vec((any::<u32>(), prop::sample::select(&[0_u8, 1, 2, 5, 64, 128, 200, 255][..])), 1..12),
+        block in prop::sample::select(BLOCKS.to_vec()),
+        changes in prop::collection::vec((any::<u32>(), byte()), 1..12),
     ) {
         let mut cells = sample(block);
         let geometry = geometry(&mut cells);
@@ -344,7 +349,7 @@ proptest! {
     /// The same for addresses that lead to zones in use: those of other files, and their own.
     #[test]
     fn addresses_that_lead_astray_survive(
-        block in prop::sample::select(&BLOCKS[..]),
+        block in prop::sample::select(BLOCKS.to_vec()),
         changes in prop::collection::vec((2_u32..8, 0_usize..10, 0_u32..20), 1..8),
     ) {
         let mut cells = sample(block);

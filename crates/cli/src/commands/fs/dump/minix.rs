@@ -46,7 +46,12 @@ fn superblock(geometry: &Geometry, out: &mut dyn Write) -> std::io::Result<()> {
     let (first_imap, first_zmap) = (geometry.imap().first, geometry.zmap().first);
     writeln!(out, "  map of inodes: {imap} blocks from {first_imap} on")?;
     writeln!(out, "  map of blocks: {zmap} blocks from {first_zmap} on")?;
-    writeln!(out, "  inodes from block {} on, data from {}", geometry.table(), geometry.first_data())?;
+    writeln!(
+        out,
+        "  inodes from block {} on, data from {}",
+        geometry.table(),
+        geometry.first_data()
+    )?;
     writeln!(out, "  files of {} bytes at most", geometry.most_file_bytes())
 }
 
