@@ -309,6 +309,8 @@ pub struct Space {
     pub inodes: u64,
     /// Free inodes.
     pub free_inodes: u64,
+    /// Bytes of a name at most.
+    pub name_bytes: u32,
 }
 
 /// What a call that succeeded brings.

@@ -6,7 +6,7 @@ use super::journal::recover::bring_home;
 use super::journal::switch::switch;
 use super::offline::check::finding::{Finding, Findings};
 use super::offline::repair::RepairReport;
-use super::offline::superblocks::{erase, load};
+use super::offline::superblocks::{erase_all, load};
 use crate::error::FsError;
 use crate::ffs::ondisk::format::{LogPlace, MOST_LINKS};
 use crate::kind::{KindDescriptor, KindLimits, MountedFs};
@@ -35,7 +35,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     is_on,
     defaults: MkfsOptions::default,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
-    erase,
+    erase: erase_all,
     advice: |disk| Ok(load(disk)?.superblock.policy.kind()),
     journal_at,
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),

@@ -162,6 +162,7 @@ impl Model {
             available: free,
             inodes,
             free_inodes: inodes - self.nodes.len() as u64,
+            name_bytes: self.limits.most_name as u32,
         }
     }
 }

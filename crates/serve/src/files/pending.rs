@@ -5,7 +5,7 @@ use fuser::{
     FileHandle, FopenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
     ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
 };
-use seekless_fs::call::{Answer, Attr, DirEntry, Errno, Ino, MOST_NAME, Space};
+use seekless_fs::call::{Answer, Attr, DirEntry, Errno, Ino, Space};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
@@ -127,7 +127,7 @@ fn statfs(reply: ReplyStatfs, space: &Space) {
         space.inodes,
         space.free_inodes,
         space.block_bytes,
-        MOST_NAME as u32,
+        space.name_bytes,
         space.fragment_bytes,
     );
 }

@@ -63,7 +63,7 @@ pub fn load(disk: &mut dyn Disk) -> Result<Found, FsError> {
 ///
 /// # Errors
 /// Errors of the volume.
-pub fn erase(disk: &mut dyn Disk) -> Result<(), FsError> {
+pub fn erase_all(disk: &mut dyn Disk) -> Result<(), FsError> {
     let mut at = SUPERBLOCK_AT;
     for _ in 0..MOST_COPIES {
         disk.write(at / BLOCK_BYTES as u64, Data::zeros(1))?;

@@ -1,7 +1,7 @@
 //! `statfs`: sizes and counts.
 
 use crate::ffs::volume::Volume;
-use seekless_fs::call::{Credentials, Space};
+use seekless_fs::call::{Credentials, MOST_NAME, Space};
 
 /// Sizes and counts of the file system.
 pub fn space(vol: &Volume) -> Space {
@@ -16,6 +16,7 @@ pub fn space(vol: &Volume) -> Space {
         available: free.saturating_sub(vol.reserve()),
         inodes: u64::from(vol.geometry.inodes()),
         free_inodes: free_inodes + vol.owed().inodes,
+        name_bytes: MOST_NAME as u32,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `statfs`: sizes and counts.
 
+use crate::minix::ondisk::entry::NAME_BYTES;
 use crate::minix::volume::{Volume, Which};
 use seekless_fs::call::Space;
 
@@ -16,5 +17,6 @@ pub fn space(vol: &Volume) -> Space {
         available: free,
         inodes: u64::from(vol.geometry.inodes()),
         free_inodes: vol.free(Which::Inodes),
+        name_bytes: NAME_BYTES as u32,
     }
 }
