@@ -35,7 +35,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     is_on,
     defaults: MkfsOptions::default,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
-    erase: erase_all,
+    erase: |disk| Ok(erase_all(disk)?),
     advice: |disk| Ok(load(disk)?.superblock.policy.kind()),
     journal_at,
     mount: |disk, options| Ok(Box::new(super::mount(disk, options)?)),

@@ -58,25 +58,6 @@ pub fn load(disk: &mut dyn Disk) -> Result<Found, FsError> {
     Ok(found)
 }
 
-/// Erases the superblock and each copy of it that [`load`] would find: the volume is to hold
-/// another format.
-///
-/// # Errors
-/// Errors of the volume.
-pub fn erase_all(disk: &mut dyn Disk) -> Result<(), FsError> {
-    let mut at = SUPERBLOCK_AT;
-    for _ in 0..MOST_COPIES {
-        disk.write(at / BLOCK_BYTES as u64, Data::zeros(1))?;
-        match load(disk) {
-            Ok(found) => at = found.at,
-            Err(FsError::Io(error)) => return Err(error.into()),
-            // What is left is no whole superblock.
-            Err(_) => break,
-        }
-    }
-    Ok(disk.flush()?)
-}
-
 fn superblock_in(disk: &mut dyn Disk, block: BlockNr) -> Result<Found, FsError> {
     if block >= disk.blocks() {
         return Err(FsError::Foreign);
@@ -90,9 +71,6 @@ fn superblock_in(disk: &mut dyn Disk, block: BlockNr) -> Result<Found, FsError> 
     let superblock = Superblock::decode(&bytes[..SECTOR_BYTES], at)?;
     Ok(Found { superblock, at, counter: counter(&bytes) })
 }
-
-/// Copies that are erased at most: one for each place that is searched, with some to spare.
-const MOST_COPIES: u32 = 1 << 16;
 
 /// Where [`find_copy`] looks.
 fn copy_places(disk: &dyn Disk) -> impl Iterator<Item = BlockNr> + use<> {
