@@ -61,7 +61,7 @@ pub fn scan(
         return Err(Errno::FBig.into());
     }
     let mut at = from;
-    let last = (from / zone_bytes).saturating_add(most_zones) * zone_bytes;
+    let last = (from / zone_bytes).saturating_add(most_zones).saturating_mul(zone_bytes);
     while at < end.min(last) {
         let index = at / zone_bytes;
         let until = ((index + 1) * zone_bytes).min(end);
@@ -114,7 +114,7 @@ pub fn find(tx: &mut dyn Tx, vol: &Volume, inode: &Inode, name: &[u8]) -> Result
         return Err(Errno::NameTooLong.into());
     }
     let mut search = Search::default();
-    scan(tx, vol, inode, 0, u64::MAX / 2, |found, own| {
+    scan(tx, vol, inode, 0, MOST_ZONES, |found, own| {
         if found.number == 0 {
             if found.at >= 2 * ENTRY_BYTES as u64 {
                 search.room.get_or_insert(found.at);
@@ -153,7 +153,7 @@ pub fn parent(tx: &mut dyn Tx, vol: &Volume, inode: &Inode) -> Result<u32, Stop>
 /// Those of [`scan`].
 pub fn is_empty(tx: &mut dyn Tx, vol: &Volume, inode: &Inode) -> Result<bool, Stop> {
     let mut is_empty = true;
-    scan(tx, vol, inode, 2 * ENTRY_BYTES as u64, u64::MAX / 2, |found, _| {
+    scan(tx, vol, inode, 2 * ENTRY_BYTES as u64, MOST_ZONES, |found, _| {
         is_empty = found.number == 0;
         if is_empty { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
