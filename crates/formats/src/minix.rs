@@ -29,5 +29,6 @@ pub use offline::finding::Finding;
 pub use offline::mkfs::{MkfsReport, mkfs};
 pub use offline::repair::repair;
 pub use ondisk::geometry::Geometry;
+pub use ondisk::geometry::load;
 pub use ondisk::inode::Inode;
-pub use ondisk::superblock::{Superblock, load};
+pub use ondisk::superblock::Superblock;

@@ -55,11 +55,17 @@ impl Model {
         let most = self.limits.most_bytes;
         let node = self.open_file(handle)?;
         let at = at.unwrap_or(node.size);
-        let end = at.checked_add(data.len() as u64).filter(|end| *end <= most);
-        let end = end.ok_or(Errno::FBig)?;
+        let end = at.checked_add(data.len() as u64).ok_or(Errno::FBig)?;
+        // What fits is written (POSIX, write).
+        let data = match most.checked_sub(at) {
+            None | Some(0) if !data.is_empty() => return Err(Errno::FBig),
+            Some(room) if end > most => data.slice(..room as usize),
+            _ => data.clone(),
+        };
+        let end = at + data.len() as u64;
         if !data.is_empty() {
             if let Body::File(content) = &mut node.body {
-                content.write(at, data);
+                content.write(at, &data);
             }
             node.size = node.size.max(end);
             node.content_changed_by(by.who);

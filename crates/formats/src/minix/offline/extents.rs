@@ -3,9 +3,8 @@
 use super::store::Store;
 use crate::error::FsError;
 use crate::minix::inodes::number_of;
-use crate::minix::ondisk::geometry::{ADDRESS_BYTES, Geometry, Zone};
+use crate::minix::ondisk::geometry::{ADDRESS_BYTES, Geometry, Zone, load};
 use crate::minix::ondisk::inode::{DIRECT, LEVELS};
-use crate::minix::ondisk::superblock::load;
 use crate::report::Extent;
 use seekless_engine::disk::Disk;
 use seekless_fs::call::Ino;

@@ -11,6 +11,7 @@ use crate::minix::ondisk::superblock::{BLOCK_SIZES, MOST_FILE_BYTES, SUPERBLOCK_
 use crate::options::MkfsOptions;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use seekless_fs::call::FileKind;
 use seekless_fs::fields::put;
@@ -142,7 +143,6 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     // What lies before the superblock, a boot block or one of another format, goes.
     let first = geometry.place_of(geometry.first_data());
     writer.zeros(0..first.page + 1)?;
-    writer.put(SUPERBLOCK_AT as u64, &superblock.encode())?;
     let (imap, zmap) = geometry.map_zones();
     map(&mut writer, &geometry, geometry.imap(), imap)?;
     map(&mut writer, &geometry, geometry.zmap(), zmap)?;
@@ -165,7 +165,9 @@ pub fn mkfs(disk: &mut dyn Disk, options: &MkfsOptions) -> Result<MkfsReport, Fs
     put(&mut dots, 0, &entry::encode(ROOT_INODE, b"."));
     put(&mut dots, ENTRY_BYTES, &entry::encode(ROOT_INODE, b".."));
     writer.put(u64::from(geometry.first_data()) * geometry.zone_bytes() as u64, &dots)?;
-    writer.flush()?;
+    writer.flush(Edge::MkfsFirst)?;
+    writer.put(SUPERBLOCK_AT as u64, &superblock.encode())?;
+    writer.flush(Edge::MkfsEnd)?;
     Ok(MkfsReport { geometry })
 }
 
@@ -225,9 +227,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), FsError> {
+    fn flush(&mut self, edge: Edge) -> Result<(), FsError> {
         self.write()?;
-        Ok(self.disk.flush()?)
+        Ok(self.disk.flush_for(edge)?)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::minix::ondisk::inode::{INODE_BYTES, Inode};
 use bytes::Bytes;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
+use seekless_engine::edge::Edge;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_fs::tx::BlockNo;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,6 +123,6 @@ impl<'d> Store<'d> {
             self.kept.remove(&page);
             self.disk.write(page, Data::bytes(bytes.into()))?;
         }
-        Ok(self.disk.flush()?)
+        Ok(self.disk.flush_for(Edge::RepairMarkEnd)?)
     }
 }

@@ -3,14 +3,13 @@
 //! Zones are numbered from the start of the volume. The maps begin in zone 2. Bit 0 of each map is
 //! reserved; bit `n` of the map of zones stands for zone `first data + n - 1`.
 
+pub use super::inode::Zone;
 use super::inode::{DIRECT, INODE_BYTES};
-use super::superblock::{BLOCK_SIZES, Superblock};
+use super::superblock::{BLOCK_SIZES, Found, Superblock, find};
 use crate::error::FsError;
+use seekless_engine::disk::Disk;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use seekless_fs::tx::{BlockNo, Field};
-
-/// Number of a zone; 0 stands for a hole.
-pub type Zone = u32;
 
 /// The zone in which the maps begin.
 const FIRST_MAP: u32 = 2;
@@ -255,6 +254,31 @@ impl Geometry {
             level -= own;
         }
         zones
+    }
+}
+
+/// Where things lie in the file system on a volume.
+///
+/// # Errors
+/// [`FsError::Foreign`] without a superblock, [`FsError::OlderMinix`],
+/// [`FsError::BadMinix`] for fields that contradict each other, [`FsError::Truncated`], and errors
+/// of the volume.
+pub fn load(disk: &mut dyn Disk) -> Result<Geometry, FsError> {
+    if disk.blocks() == 0 {
+        return Err(FsError::Foreign);
+    }
+    match find(&disk.read(0, 1)?.to_bytes()) {
+        Found::Nothing => Err(FsError::Foreign),
+        Found::Older { version, names } => Err(FsError::OlderMinix { version, names }),
+        Found::Version3(superblock) => {
+            let geometry = Geometry::new(&superblock)?;
+            let needed = geometry.bytes();
+            let found = disk.blocks() * BLOCK_BYTES as u64;
+            if found < needed {
+                return Err(FsError::Truncated { needed, found });
+            }
+            Ok(geometry)
+        }
     }
 }
 

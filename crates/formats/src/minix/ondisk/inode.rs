@@ -1,8 +1,10 @@
 //! An inode: 64 bytes. It has neither a count of blocks nor a generation nor a time of creation.
 
-use super::geometry::Zone;
 use seekless_fs::call::{FileKind, Timestamp};
 use seekless_fs::fields::{put, u16_at, u32_at};
+
+/// Number of a zone; 0 stands for a hole.
+pub type Zone = u32;
 
 /// Bytes of an inode.
 pub const INODE_BYTES: usize = 64;

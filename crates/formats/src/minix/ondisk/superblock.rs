@@ -1,10 +1,9 @@
 //! The superblock: 32 bytes at byte 1,024. It is written once, by mkfs.
 
-use super::geometry::Geometry;
 use crate::error::FsError;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
-use seekless_engine::units::BLOCK_BYTES;
+use seekless_engine::edge::Edge;
 use seekless_fs::fields::{put, u16_at, u32_at};
 
 /// Where the superblock begins, in bytes.
@@ -121,31 +120,6 @@ pub fn find(bytes: &[u8]) -> Found {
     }
 }
 
-/// Where things lie in the file system on a volume.
-///
-/// # Errors
-/// [`FsError::Foreign`] without a superblock, [`FsError::OlderMinix`],
-/// [`FsError::BadMinix`] for fields that contradict each other, [`FsError::Truncated`], and errors
-/// of the volume.
-pub fn load(disk: &mut dyn Disk) -> Result<Geometry, FsError> {
-    if disk.blocks() == 0 {
-        return Err(FsError::Foreign);
-    }
-    match find(&disk.read(0, 1)?.to_bytes()) {
-        Found::Nothing => Err(FsError::Foreign),
-        Found::Older { version, names } => Err(FsError::OlderMinix { version, names }),
-        Found::Version3(superblock) => {
-            let geometry = Geometry::new(&superblock)?;
-            let needed = geometry.bytes();
-            let found = disk.blocks() * BLOCK_BYTES as u64;
-            if found < needed {
-                return Err(FsError::Truncated { needed, found });
-            }
-            Ok(geometry)
-        }
-    }
-}
-
 /// Erases the superblock: the volume is to hold another format.
 ///
 /// # Errors
@@ -154,12 +128,13 @@ pub fn erase(disk: &mut dyn Disk) -> Result<(), FsError> {
     let mut block = disk.read(0, 1)?.to_bytes().to_vec();
     block[SUPERBLOCK_AT..SUPERBLOCK_AT + SUPERBLOCK_BYTES].fill(0);
     disk.write(0, Data::bytes(block.into()))?;
-    Ok(disk.flush()?)
+    Ok(disk.flush_for(Edge::MkfsEmpty)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_engine::units::BLOCK_BYTES;
 
     /// What `mkfs.minix -3` of util-linux writes for 4,096 blocks.
     const FOREIGN: [u8; SUPERBLOCK_BYTES] = [

@@ -36,7 +36,7 @@ impl Volume {
         self.0.run(Request::SetAttr { ino, set })
     }
 
-    fn is_sound(self) {
+    fn assert_sound(self) {
         let (mut node, stopped) = self.0.unmount();
         assert_eq!(stopped, Ok(()));
         assert_eq!(findings(&mut node), [""; 0]);
@@ -58,7 +58,7 @@ fn names_of_sixty_bytes_work_and_longer_ones_do_not() {
     }
     let found = volume.0.run(Request::Lookup { dir: ROOT, name: long.to_vec().into() });
     assert!(matches!(found, Ok(Answer::Object(attr, _)) if attr.ino == ino));
-    volume.is_sound();
+    volume.assert_sound();
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn owners_of_more_than_sixteen_bits_are_refused() {
         Ok(Answer::Attr(attr)) => assert_eq!((attr.uid, attr.size), (65_535, 0)),
         other => panic!("{other:?}"),
     }
-    volume.is_sound();
+    volume.assert_sound();
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_file_ends_below_two_gibibytes() {
     let write = |at| Request::Write { handle: by_inode(file), at, data: "x".into(), append: false };
     assert_eq!(volume.0.run(write(most - 1)), Ok(Answer::Written(1)));
     assert_eq!(volume.0.run(write(most)), Err(Errno::FBig));
-    volume.is_sound();
+    volume.assert_sound();
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_is_not_written_cannot_be_allocated() {
     let (handle, how) = (by_inode(file), AllocateHow::Extend);
     let allocate = Request::Allocate { handle, at: 0, length: 4096, how };
     assert_eq!(volume.0.run(allocate), Err(Errno::NotSup));
-    volume.is_sound();
+    volume.assert_sound();
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_text_fills_a_block_but_for_a_byte() {
     assert!(volume.make(b"short", text(1023)).is_ok());
     assert_eq!(volume.make(b"long", text(1024)), Err(Errno::NameTooLong));
     assert_eq!(volume.make(b"disk", New::BlockDevice(0x1_0000)), Err(Errno::Inval));
-    volume.is_sound();
+    volume.assert_sound();
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn inodes_run_out_and_come_back() {
     // The client has looked it up when it was made.
     volume.0.run(Request::Forget { ino: 9, count: 1 }).expect("it has no reply");
     assert_eq!(volume.make(b"one more", New::File), Ok(9), "the number on the disk");
-    volume.is_sound();
+    volume.assert_sound();
 }
 
 #[test]
