@@ -35,7 +35,12 @@ impl Modelled {
     /// Applies the rules of a model.
     pub fn new(recorded: Arc<Recorded>, model: Model) -> Modelled {
         let ahead = match model.unsynced_in_order {
-            true => Ahead::of(model, &recorded),
+            true => {
+                let mut follow = Follow::new(Model::POSIX, &recorded, Ahead::default());
+                let needs: Vec<_> =
+                    recorded.micros.iter().map(|micro| follow.needs(micro)).collect();
+                Ahead::of(model, &recorded, &needs)
+            }
             false => Ahead::default(),
         };
         let mut follow = Follow::new(model, &recorded, ahead);

@@ -1,6 +1,6 @@
 //! Which micro-operations a sync may write before earlier ones of other objects.
 
-use super::follow::Follow;
+use super::Need;
 use crate::model::kept::Kept;
 use crate::model::micro::{Change, Micro, ObjectId, Recorded, Sync};
 use crate::model::rules::{Covers, Model, Rule};
@@ -16,8 +16,8 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Looks for the metadata of objects that are synced later, and earlier changes of the same
-    /// places.
-    pub(super) fn of(model: Model, recorded: &Recorded) -> Ahead {
+    /// places: `needs` says of each micro-operation what it needs by the rules that all models have.
+    pub(super) fn of(model: Model, recorded: &Recorded, needs: &[Vec<Need>]) -> Ahead {
         let mut syncs: BTreeMap<ObjectId, Vec<Sync>> = BTreeMap::new();
         for sync in &recorded.syncs {
             if let Some(object) = sync.object {
@@ -43,8 +43,6 @@ impl Ahead {
             });
             durable_from[index] = first.min().unwrap_or(u64::MAX);
         }
-        let mut follow = Follow::new(Model::POSIX, recorded, Ahead::default());
-        let needs: Vec<_> = micros.iter().map(|micro| follow.needs(micro)).collect();
         for (micro, needs) in needs.iter().enumerate().rev() {
             if taken.contains(micro) {
                 let places = needs.iter().filter(|need| need.rule == Rule::OnePlace);
