@@ -16,7 +16,7 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Looks for the metadata of objects that are synced later, and earlier changes of the same
-    /// places: `needs` says of each micro-operation what it needs by the rules that all models have.
+    /// places: `needs` says what each micro-operation needs by the rules that all models have.
     pub(super) fn of(model: Model, recorded: &Recorded, needs: &[Vec<Need>]) -> Ahead {
         let mut syncs: BTreeMap<ObjectId, Vec<Sync>> = BTreeMap::new();
         for sync in &recorded.syncs {
