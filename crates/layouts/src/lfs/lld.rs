@@ -124,8 +124,7 @@ impl Lfs {
         if held.is_empty() || !is_all || !affords {
             return;
         }
-        let overwrites = planted(PlantedBug::PartialOverwritten);
-        self.log.heads[0].offset = if overwrites { 0 } else { size };
+        self.log.heads[0].offset = size;
         let mut again = 0;
         for Held { block, place, body } in held {
             let at = BlockNr::from(block);
@@ -142,6 +141,10 @@ impl Lfs {
         }
         if let Some(lld) = self.policy.lld() {
             lld.again += again;
+        }
+        let is_empty = self.segments.get(head.segment).live == 0;
+        if is_empty && planted(PlantedBug::PartialOverwritten) {
+            self.log.heads[0].offset = 0;
         }
     }
 
