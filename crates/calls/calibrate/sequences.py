@@ -16,8 +16,8 @@ The exit code of `search` and `again` is 1 if the model forbids a tree, or none 
 A sequence runs on the kernel with a journal commit each second (`wait` is longer), and again under
 the recorder of system calls. `--tune` sets the times of write-back and of the log of XFS during a
 search, for the whole machine. `trees` (examples/trees) compares the trees with the model."""
-import argparse, contextlib, ctypes, itertools, json, mmap, os, random, stat, subprocess, sys
-import tempfile, time
+import argparse, contextlib, ctypes, itertools, json, mmap, os, random, signal, stat, subprocess
+import sys, tempfile, time
 
 ME = os.path.abspath(__file__)
 SETUP = "mkdir d; write a 0 100; write b 0 5000; write d/a 0 4096; sync"
@@ -342,6 +342,7 @@ def store(args):
 def tuned(values):
     """Sets values of the kernel, and puts the old ones back."""
     path, old = lambda key: os.path.join("/proc/sys", key), {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or the values would stay
     for key in [key for key in values if os.path.exists(path(key))]:
         with open(path(key)) as file:
             old[key] = file.read()
