@@ -64,6 +64,8 @@ pub struct KindDescriptor {
     pub policies: &'static [PolicyKind],
     /// What it cannot hold.
     pub limits: KindLimits,
+    /// The prover can judge it.
+    pub is_proved: bool,
     /// True if a volume holds such a file system, whole or damaged.
     ///
     /// Errors: those of the volume.

@@ -32,6 +32,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
         time_step: 1,
         marks_unmounts: true,
     },
+    is_proved: true,
     is_on,
     defaults: MkfsOptions::default,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),

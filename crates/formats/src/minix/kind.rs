@@ -20,6 +20,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     summary: "Minix, version 3, as Linux has it",
     policies: &POLICIES,
     limits: super::ondisk::LIMITS,
+    is_proved: false,
     is_on,
     defaults,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),

@@ -111,9 +111,6 @@ fn replayed(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
 /// An image that says it was unmounted cleanly is sound, under every policy: the next mount does
 /// not check it.
 fn marked(kind: Kind, disk: &mut dyn Disk) -> Result<(), Wrong> {
-    if !kind.limits.marks_unmounts {
-        return Ok(());
-    }
     // What cannot be checked is not mounted either.
     let Ok(found) = (kind.check)(disk) else { return Ok(()) };
     let mut all = found.list.iter().map(|one| &**one);
@@ -190,7 +187,9 @@ impl Looks {
         if rules.contract().one_point {
             replays.play(contents, image, |disk| replayed(kind, disk))?;
         }
-        marks.play(contents, image, |disk| marked(kind, disk))?;
+        if kind.limits.marks_unmounts {
+            marks.play(contents, image, |disk| marked(kind, disk))?;
+        }
         let (mut sound, mut damages) = (false, Damages::NONE);
         let is_unsound = rules.is_loose() || again && rules.repairs();
         if !is_unsound {

@@ -306,8 +306,8 @@ impl FileSubject {
         })
     }
 
-    /// Every format under each of its policies, and with each mode of data if the policy keeps a
-    /// log.
+    /// Every format that can be judged, under each of its policies, and with each mode of data if
+    /// the policy keeps a log.
     pub fn all() -> Vec<FileSubject> {
         let modes = |policy: PolicyKind| {
             DataMode::ALL
@@ -321,7 +321,7 @@ impl FileSubject {
                 .flat_map(move |&policy| modes(policy).map(move |data| (policy, data)));
             both.filter_map(move |(policy, data)| FileSubject::with_data(kind, policy, data))
         };
-        Kind::all().flat_map(of).collect()
+        Kind::all().filter(|kind| kind.is_proved).flat_map(of).collect()
     }
 
     /// True if a repair comes before a mount after a crash.

@@ -75,9 +75,15 @@ pub struct Variant {
 /// The subject.
 ///
 /// # Errors
-/// A policy that the prover has no contract for, or a mode of data that has no effect on it.
+/// A format or a policy without a contract, or a mode of data that has no effect on it.
 pub fn subject(kind: Kind, policy: PolicyKind, variant: Variant) -> Result<FileSubject, Failure> {
     let Variant { data, judge, ace, trusts, device } = variant;
+    if !kind.is_proved {
+        let problem = format!("--fs {}: the prover cannot judge {} yet", kind.name, kind.title);
+        let known = Kind::all().filter(|kind| kind.is_proved).map(|kind| kind.name);
+        let hint = format!("it knows {}", known.collect::<Vec<_>>().join(", "));
+        return Err(Failure::usage(problem).hint(hint));
+    }
     if !kind.policies.contains(&policy) {
         let has: Vec<&str> = kind.policies.iter().map(|policy| policy.name()).collect();
         let problem = format!("--policy {}: {} has no such policy", policy.name(), kind.title);
