@@ -8,7 +8,7 @@ sequences.py one|minimise --seekless BIN --trees BIN [--fs ext4] --out DIR 'writ
 sequences.py again|needed --trees BIN [--fs ext4] --out DIR
     compares the results in DIR with the models as they are now, or for each rule counts the
     sequences of which the weaker model allows more, and those of which the kernel left such a tree
-sequences.py store --trees BIN [--fs ext4] --out DIR > crates/calls/tests/kernels/ext4.txt
+sequences.py store --trees BIN [--fs ext4] --out DIR > FILE
     prints the results in DIR as text; tests of the crate replay it without root
 
 The exit code of `search` and `again` is 1 if the model forbids a tree, or none was seen.
@@ -95,7 +95,8 @@ def perform(top, words, letter):
         elif what in ("fsync", "fdatasync"):
             getattr(os, what)(file)
         elif what == "flush":  # starts write-back, makes nothing durable
-            ctypes.CDLL(None).sync_file_range(file, ctypes.c_int64(0), ctypes.c_int64(0), 2)
+            at, length = map(int, rest[1:] or (0, 0))
+            ctypes.CDLL(None).sync_file_range(file, ctypes.c_int64(at), ctypes.c_int64(length), 2)
         elif what in ("punch", "zero", "allocate"):
             mode, numbers = {"punch": 3, "zero": 16, "allocate": 0}[what], map(int, rest[1:])
             ctypes.CDLL(None).fallocate(file, mode, *map(ctypes.c_int64, numbers))
@@ -181,6 +182,7 @@ def sequence(rng):
         (3, lambda: f"{rng.choice(['punch', 'zero', 'allocate'])} {name()} "
                     f"{rng.choice([0, 50, 4096])} {rng.choice([30, 4096, 7000, 30000])}"),
         (1, lambda: "sync"), (3, lambda: "wait"), (3, lambda: f"flush {name()}"),
+        (2, lambda: f"flush {name()} 4096 4096"),
         (2, lambda: f"chmod {both()} {rng.choice(['600', '640', '755'])}"),
         (2, lambda: f"setxattr {both()} {rng.choice([3, 3, 300])}"),
         (1, lambda: f"removexattr {both()}"),
@@ -234,8 +236,11 @@ def record(args, text, place):
 
 
 def trees(args, *words):
-    """The lines that `trees` prints; None if it fails."""
-    done = subprocess.run([args.trees, *words], capture_output=True, text=True)
+    """The lines that `trees` prints; None if it fails, or has too much to try."""
+    try:
+        done = subprocess.run([args.trees, *words], capture_output=True, text=True, timeout=20)
+    except subprocess.TimeoutExpired:
+        return None
     return None if done.returncode else done.stdout.splitlines()
 
 

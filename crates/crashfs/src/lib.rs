@@ -21,7 +21,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! let report = disk.crashes(Model::ALL).check(|acked| {
+//! let report = disk.crashes(Model::USUAL).check(|acked| {
 //!     let log = fs::read("log").unwrap_or_default();
 //!     if log.starts_with(acked) { Ok(()) } else { Err("a value is lost".into()) }
 //! })?;

@@ -76,7 +76,7 @@ fn bad(report: &Report) -> Vec<&str> {
 
 #[test]
 fn a_save_with_all_syncs_is_good_on_every_model() {
-    let report = report(4, ALL, &Model::ALL).expect("all syncs are there");
+    let report = report(4, ALL, &Model::USUAL).expect("all syncs are there");
     assert_eq!(bad(&report), Vec::<&str>::new(), "{report}");
     assert!(report.models.iter().all(|one| one.states > 8), "{report}");
     assert!(report.to_string().starts_with("GREEN: no bad state on posix, xfs, ext4\n"));
@@ -84,7 +84,7 @@ fn a_save_with_all_syncs_is_good_on_every_model() {
 
 #[test]
 fn a_first_save_without_a_sync_of_the_file_is_bad_on_ext4_and_xfs() {
-    let report = red(report(1, Syncs { file: false, directory: true }, &Model::ALL));
+    let report = red(report(1, Syncs { file: false, directory: true }, &Model::USUAL));
     assert_eq!(bad(&report), ["posix", "xfs", "ext4"]);
     let text = report.to_string();
     assert!(text.contains("sync_all of \"/config.tmp\" between them is missing"), "{text}");
@@ -117,7 +117,7 @@ fn a_later_save_without_a_sync_of_the_file_is_bad_on_xfs_and_ext4() {
 
 #[test]
 fn a_save_without_a_sync_of_the_directory_loses_what_was_acknowledged() {
-    let report = red(report(2, Syncs { file: true, directory: false }, &Model::ALL));
+    let report = red(report(2, Syncs { file: true, directory: false }, &Model::USUAL));
     let text = report.to_string();
     assert!(text.contains("1 was acknowledged when rename("), "{text}");
     assert!(text.contains("sync_all of the directory \"/\" before that is missing"), "{text}");
@@ -141,7 +141,7 @@ fn posix_alone_decides_and_beside_others_informs() {
             if is_there || acked.is_empty() { Ok(()) } else { Err("a is lost".into()) }
         })
     };
-    let report = relies(&Model::ALL).expect("named file systems keep it");
+    let report = relies(&Model::USUAL).expect("named file systems keep it");
     assert_eq!(bad(&report), ["posix"]);
     assert!(report.to_string().contains("relies on more than POSIX promises"), "{report}");
     assert!(report.to_string().contains("\nposix: the power goes"), "{report}");
@@ -164,24 +164,24 @@ fn a_check_that_cannot_be_trusted_is_an_error() {
         Err(CheckError::Untrusted { probe, .. }) => probe,
         other => panic!("{other:?}"),
     };
-    let blind = saved().crashes(Model::ALL).check(|_| Ok(()));
+    let blind = saved().crashes(Model::USUAL).check(|_| Ok(()));
     assert_eq!(probe(blind), Probe::MissingData);
-    let wrong = saved().crashes(Model::ALL).check(|_| Err("no".into()));
+    let wrong = saved().crashes(Model::USUAL).check(|_| Err("no".into()));
     assert_eq!(probe(wrong), Probe::EndState);
-    let strict = saved().crashes(Model::ALL).check(|_| {
+    let strict = saved().crashes(Model::USUAL).check(|_| {
         assert_eq!(load()?, 1);
         Ok(())
     });
     assert_eq!(probe(strict), Probe::StartState);
     let elsewhere = Disk::<u32>::new();
     elsewhere.run(|acks| acks.push(1));
-    assert_eq!(elsewhere.crashes(Model::ALL).check(|_| Ok(())), Err(CheckError::NoChange));
+    assert_eq!(elsewhere.crashes(Model::USUAL).check(|_| Ok(())), Err(CheckError::NoChange));
     assert_eq!(saved().crashes([]).check(|_| Ok(())), Err(CheckError::NoModel));
 }
 
 #[test]
 fn the_same_run_has_the_same_report() {
     let syncs = Syncs { file: false, directory: false };
-    let run = || report(6, syncs, &Model::ALL).expect_err("syncs are missing").to_string();
+    let run = || report(6, syncs, &Model::USUAL).expect_err("syncs are missing").to_string();
     assert_eq!(run(), run());
 }

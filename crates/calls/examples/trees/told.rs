@@ -23,6 +23,33 @@ const RENAMES: [(&str, RenameHow); 3] = [
     ("exchange", RenameHow::Exchange),
 ];
 
+/// Times that are set: no tree shows their values.
+const TIMES: SetAttr = SetAttr {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    atime: Some(0),
+    mtime: Some(0),
+    handle: None,
+};
+
+/// What root's own object is at the start.
+fn owned(mode: u16) -> SetAttr {
+    SetAttr { mode: Some(mode), uid: Some(0), gid: Some(0), ..SetAttr::default() }
+}
+
+/// Sets all times to 0, as text has them.
+pub fn without_times(entries: &mut [Entry]) {
+    for entry in entries {
+        if let Entry::Call { call: Call { request: Request::SetAttr { set, .. }, .. }, .. } = entry
+        {
+            set.atime = set.atime.map(|_| 0);
+            set.mtime = set.mtime.map(|_| 0);
+        }
+    }
+}
+
 /// A recording as lines; `None` if it has what the lines cannot say.
 pub fn write(entries: &[Entry]) -> Option<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
@@ -84,6 +111,8 @@ fn request(request: &Request) -> Option<String> {
         Request::SetAttr { ino, set } => {
             let one = SetAttr { size: set.size, mode: set.mode, ..SetAttr::default() };
             match (set.size, set.mode) {
+                _ if *set == TIMES => format!("times {ino}"),
+                (None, Some(mode)) if *set == owned(mode) => format!("owned {ino} {mode:o}"),
                 _ if *set != one => return None,
                 (Some(size), None) => format!("size {ino} {size}"),
                 (None, Some(mode)) => format!("mode {ino} {mode:o}"),
@@ -205,6 +234,10 @@ fn get_request(words: &[&str]) -> Option<Request> {
         ["size", ino, size] => {
             let set = SetAttr { size: Some(size.parse().ok()?), ..SetAttr::default() };
             Request::SetAttr { ino: ino.parse().ok()?, set }
+        }
+        ["times", ino] => Request::SetAttr { ino: ino.parse().ok()?, set: TIMES },
+        ["owned", ino, mode] => {
+            Request::SetAttr { ino: ino.parse().ok()?, set: owned(octal(mode)?) }
         }
         ["mode", ino, mode] => {
             let set = SetAttr { mode: Some(octal(mode)?), ..SetAttr::default() };

@@ -52,13 +52,14 @@ pub struct Model {
     /// Btrfs: a transaction holds all metadata before it, and a sync writes its object to a log of
     /// its own (`btrfs_log_inode`). [`Model::metadata_in_order`] implies it.
     pub unsynced_in_order: bool,
-    /// A size that a write brings needs all bytes that were written to the file before.
+    /// A size that a write brings needs the bytes of the page in which it ends.
     ///
-    /// The sync of a range may write a size with the bytes of its pages alone.
-    ///
-    /// XFS updates the size when the data is written (`xfs_end_ioend`). ext4 does so before
-    /// (`mpage_map_and_submit_extent`), or at once if the bytes lie in a block that has some
-    /// (`ext4_da_do_write_end`). Not so for sizes that a call sets: they do not wait for pages.
+    /// XFS updates the size when the page is written (`xfs_end_ioend`), and writes pages in any
+    /// order: a sync of a range and `sync_file_range` begin in the middle of a file. ext4 updates
+    /// it before (`mpage_map_and_submit_extent`), or at once if the bytes lie in a block that has
+    /// some (`ext4_da_do_write_end`). Btrfs writes the size of the whole file with any page
+    /// (`btrfs_inode_safe_disk_i_size_write`). Not so for sizes that a call sets: they do not wait
+    /// for pages.
     pub size_needs_bytes: bool,
     /// A rename over a file needs the content that the new file had.
     ///
@@ -136,6 +137,9 @@ impl Model {
 
     /// All models, the weakest first.
     pub const ALL: [Model; 4] = [Model::POSIX, Model::BTRFS, Model::XFS, Model::EXT4];
+
+    /// The models that are tried where none is named, the weakest first.
+    pub const USUAL: [Model; 3] = [Model::POSIX, Model::XFS, Model::EXT4];
 
     /// The model of this name.
     pub fn named(name: &str) -> Option<Model> {
@@ -226,7 +230,7 @@ impl fmt::Display for Rule {
             Rule::UnsyncedInOrder => {
                 "write names, set sizes and attributes without a sync in order"
             }
-            Rule::SizeNeedsBytes => "write the bytes of a file before the size that covers them",
+            Rule::SizeNeedsBytes => "write the bytes of a page before a size that ends in it",
             Rule::ReplaceNeedsContent => "write the content of a file before a rename over another",
             Rule::ReplaceNeedsSize => "write the size of a file before a rename over another",
             Rule::PagesAreWhole => "write earlier bytes of a page with later ones",

@@ -132,7 +132,7 @@ impl fmt::Display for CheckError {
                  place of std::fs, and call it inside of `Disk::run`",
             ),
             CheckError::NoModel => {
-                f.write_str("there is no model to check; give `Model::ALL` or some of them")
+                f.write_str("there is no model to check; give `Model::USUAL` or some of them")
             }
             CheckError::Unmodelled(error) => write!(f, "{error}"),
         }

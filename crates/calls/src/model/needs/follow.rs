@@ -2,7 +2,7 @@
 
 use super::Need;
 use super::ahead::Ahead;
-use crate::model::micro::{Change, Micro, NameChange, ObjectId, PAGE, Recorded, Sync};
+use crate::model::micro::{Change, Micro, NameChange, ObjectId, PAGE, Recorded};
 use crate::model::rules::{Model, Rule};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use std::ops::Range;
 struct Past {
     /// The last attribute, or size that a call set.
     set: Option<u32>,
-    /// Micro-operations of its content with their bytes, without those that one in the list needs.
-    content: Vec<(u32, Range<u64>)>,
+    /// Micro-operations of its content.
+    content: Vec<u32>,
     /// The last size that a call set or a write brought.
     size: Option<u32>,
     /// The last change of each page.
@@ -52,8 +52,6 @@ pub(super) struct Follow {
     /// made durable may be missing.
     unsynced: Vec<u32>,
     objects: Vec<Past>,
-    /// Sizes that the sync of a range may write with these bytes alone.
-    ranges: BTreeMap<u32, Range<u64>>,
 }
 
 /// The needs of one micro-operation.
@@ -81,7 +79,6 @@ impl Follow {
             metadata: None,
             ahead,
             unsynced: Vec::new(),
-            ranges: ranges(recorded),
             objects: vec![Past::default(); recorded.objects.len()],
         }
     }
@@ -104,14 +101,14 @@ impl Follow {
                 }
                 past.cuts.retain(|cut| cut.is_truncation || cut.from < from || to < cut.to);
                 past.cuts.push(Cut { from, to, micro, is_truncation: false });
-                past.content.push((micro, from..to));
+                past.content.push(micro);
             }
-            Change::Grow { object, .. } => self.grow(*object, &mut needs),
+            Change::Grow { object, to } => self.grow(*object, *to, &mut needs),
             Change::SetSize { object, from, to } => {
                 self.set(*object, &mut needs);
                 let micro = self.next;
                 let past = &mut self.objects[*object as usize];
-                past.content.push((micro, 0..0));
+                past.content.push(micro);
                 past.size = Some(micro);
                 if to < from {
                     past.cuts.retain(|cut| cut.from < *to);
@@ -141,7 +138,7 @@ impl Follow {
         }
         self.metadata(needs);
         if let (Some(object), true) = (replacing, self.model.replace_needs_content) {
-            let content = self.objects[object as usize].content.iter().map(|(micro, _)| *micro);
+            let content = self.objects[object as usize].content.iter().copied();
             needs.add(content, Rule::ReplaceNeedsContent);
         }
         if let (Some(object), true) = (replacing, self.model.replace_needs_size) {
@@ -180,30 +177,16 @@ impl Follow {
             let cuts = past.cuts.iter().filter(|cut| cut.from < range.end && range.start < cut.to);
             needs.add(cuts.map(|cut| cut.micro), Rule::CutBeforeNewBytes);
         }
-        past.content.push((self.next, range));
+        past.content.push(self.next);
     }
 
-    fn grow(&mut self, object: ObjectId, needs: &mut Needs) {
+    fn grow(&mut self, object: ObjectId, to: u64, needs: &mut Needs) {
         let past = &mut self.objects[object as usize];
         needs.add(past.set, Rule::OnePlace);
         if self.model.size_needs_bytes {
-            match self.ranges.get(&self.next) {
-                Some(range) => {
-                    let content = past
-                        .content
-                        .iter()
-                        .filter(|(_, bytes)| bytes.start < range.end && range.start < bytes.end);
-                    needs.add(content.map(|(micro, _)| *micro), Rule::SizeNeedsBytes);
-                }
-                // What it needs, later ones have through it.
-                None => {
-                    let content = std::mem::take(&mut past.content);
-                    let content = content.into_iter().map(|(micro, _)| micro);
-                    needs.add(content, Rule::SizeNeedsBytes);
-                }
-            }
+            needs.add(past.pages.get(&((to - 1) / PAGE)).copied(), Rule::SizeNeedsBytes);
         }
-        past.content.push((self.next, 0..0));
+        past.content.push(self.next);
         past.size = Some(self.next);
         if self.model.metadata_in_order {
             needs.add(self.metadata, Rule::MetadataInOrder);
@@ -212,27 +195,4 @@ impl Follow {
             needs.add(self.unsynced.iter().copied(), Rule::UnsyncedInOrder);
         }
     }
-}
-
-/// The pages that a sync of a range writes, of each size that it brings.
-fn ranges(recorded: &Recorded) -> BTreeMap<u32, Range<u64>> {
-    let mut syncs: BTreeMap<ObjectId, Vec<Sync>> = BTreeMap::new();
-    for sync in &recorded.syncs {
-        if let Some(object) = sync.object {
-            syncs.entry(object).or_default().push(*sync);
-        }
-    }
-    syncs.retain(|_, syncs| syncs.iter().any(|sync| sync.range.is_some()));
-    let of = |micro: &Micro| match micro.change {
-        Change::Grow { object, to } => {
-            let syncs = syncs.get(&object)?;
-            let later = syncs.partition_point(|sync| sync.answered < micro.asked);
-            // A sync of the whole file settles it.
-            let ranges = syncs[later..].iter().map_while(|sync| sync.range);
-            let mut pages = ranges.map(|(from, to)| from - from % PAGE..to.next_multiple_of(PAGE));
-            pages.find(|pages| pages.start < to && to <= pages.end)
-        }
-        _ => None,
-    };
-    (0..).zip(&recorded.micros).filter_map(|(index, micro)| Some((index, of(micro)?))).collect()
 }

@@ -116,3 +116,28 @@ fn a_range_of_zeros_has_whole_pages_and_parts_of_pages() {
     assert_eq!(parts(10, 12000), [(10, 4096), (4096, 8192), (8192, 12010)]);
     assert_eq!(parts(4096, 12287), [(4096, 12288), (12288, 16383)]);
 }
+
+#[test]
+fn a_sync_of_a_range_covers_no_other_bytes() {
+    // `append d/b 4096; sync-write d/b 4096 100`: the first page is zeros on ext4 and XFS.
+    let (mut script, [a, b]) = start();
+    let range = |ino, at, length| Entry::Foreign {
+        change: Foreign::SyncedRange { ino, at, length },
+        at: 0,
+    };
+    script.write(a, 100, &[b'A'; 3996]).write(a, 4096, &[b'B'; 100]);
+    script.entries.push(range(a, 4096, 100));
+    script.fsync(a).write(b, 0, b"C");
+    // The range is that of one sync.
+    script.fsync(b).write(a, 0, b"D");
+    for model in Model::ALL {
+        let modelled = script.under(model);
+        let durable = modelled.durable(u64::MAX);
+        let is_durable = |text| saying(&modelled, text).iter().all(|&one| durable.contains(one));
+        assert!(is_durable("bytes 4096 to 4196") && is_durable("the size 4196"), "{}", model.name);
+        assert!(!is_durable("bytes 100 to 4096") && is_durable("bytes 0 to 1 of write(\"b\""));
+    }
+    script.fsync(a);
+    let modelled = script.under(Model::POSIX);
+    assert!(modelled.durable(u64::MAX).contains(saying(&modelled, "bytes 100 to 4096")[0]));
+}
