@@ -8,7 +8,7 @@ sequences.py one|minimise --seekless BIN --trees BIN [--fs ext4] --out DIR 'writ
 sequences.py again|needed --trees BIN [--fs ext4] --out DIR
     compares the results in DIR with the models as they are now, or for each rule counts the
     sequences of which the weaker model allows more, and those of which the kernel left such a tree
-sequences.py store --trees BIN [--fs ext4] --out DIR > FILE
+sequences.py store --trees BIN [--fs ext4] --out DIR > crates/calls/tests/kernels/ext4.txt
     prints the results in DIR as text; tests of the crate replay it without root
 
 The exit code of `search` and `again` is 1 if the model forbids a tree, or none was seen.
