@@ -83,7 +83,7 @@ macro_rules! each_target {
     };
 }
 
-each_target!(nbd, mount, disksim, recording, spec, tape, ffs, log);
+each_target!(nbd, mount, disksim, recording, spec, tape, ffs, log, minix);
 
 /// Functions, tests, binaries and directories of seeds have the same names.
 #[test]
