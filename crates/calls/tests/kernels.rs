@@ -29,10 +29,8 @@ const STORED: [(Model, &str); 3] = [
 ];
 
 /// Rules that a model lacks although no stored tree breaks them. ext4 leaves zeros behind a rename
-/// of files of many megabytes only (decision 144). Nothing stored tells whether Btrfs writes a page
-/// before a size that ends in it: without the rule the model allows more, and hides no loss.
-const NOT_BROKEN: [(Model, Rule); 2] =
-    [(Model::EXT4, Rule::ReplaceNeedsContent), (Model::BTRFS, Rule::SizeNeedsBytes)];
+/// of files of many megabytes only (decision 144).
+const BROKEN_ELSEWHERE: [(Model, Rule); 1] = [(Model::EXT4, Rule::ReplaceNeedsContent)];
 
 /// Parts of calls that a sequence has at most if all of its states are tried.
 const SHORT: usize = 12;
@@ -123,14 +121,14 @@ fn each_rule_that_a_model_lacks_is_broken_by_its_kernel() {
         let implied = |rule: &Rule| *rule == Rule::UnsyncedInOrder && model.metadata_in_order;
         for rule in Rule::OPTIONAL.into_iter().filter(|rule| lacks(rule) && !implied(rule)) {
             let is_broken = refuted(&sequences, model.with(rule)).is_some();
-            let is_known = NOT_BROKEN.contains(&(model, rule));
+            let is_known = BROKEN_ELSEWHERE.contains(&(model, rule));
             assert_eq!(is_broken, !is_known, "{}: {rule:?}", model.name);
         }
     }
 }
 
-/// True for a sequence of which a weaker model allows trees that the model forbids, and the kernel
-/// left none.
+/// A sequence of which a weaker model allows trees that the model forbids, and the kernel left
+/// none.
 fn shows_a_need(sequences: &[Sequence], model: Model, weaker: Model) -> bool {
     let trees = |sequence: &Sequence, model| every(&sequence.under(model)).expect("few states");
     sequences.iter().filter(|sequence| sequence.is_short()).any(|sequence| {
