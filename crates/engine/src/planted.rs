@@ -117,6 +117,7 @@ planted_bugs! {
     FsyncWithoutLog: "fsync does not write the log",
     UnnamedCounts: "what no superblock of the log names counts, though recovery ends there",
     TransactionSplit: "an operation is two transactions of the volume",
+    UnitForgetsContent: "content is not in the transaction of what wrote it",
     CutTailCounted: "an inode counts the sectors of a tail that was cut off",
     TrimReusesEarly: "the space of trimmed records is reused before a superblock says so",
     EpochReused: "a log goes on with the epoch of a crash in front of what the crash has left",
@@ -290,7 +291,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for file systems that keep a log or write transactions, beside those of all.
-    pub const JOURNAL: [PlantedBug; 10] = [
+    pub const JOURNAL: [PlantedBug; 11] = [
         PlantedBug::GroupSplit,
         PlantedBug::RevokeMissing,
         PlantedBug::RevokeByBlock,
@@ -301,6 +302,7 @@ impl PlantedBug {
         PlantedBug::FsyncWithoutLog,
         PlantedBug::UnnamedCounts,
         PlantedBug::TransactionSplit,
+        PlantedBug::UnitForgetsContent,
     ];
 
     /// Bugs for the log as a service.

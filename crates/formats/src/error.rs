@@ -39,7 +39,7 @@ pub enum FsError {
     #[error(
         "{kind} cannot be mounted with --policy {}; it has {}",
         .asked.name(),
-        .has.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(" and ")
+        .has.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ")
     )]
     NoPolicy {
         /// The name of the format.
@@ -96,8 +96,9 @@ pub enum FsError {
     },
     /// The policy writes transactions of the volume, which has none, or too small ones.
     #[error(
-        "--policy atomic writes up to {needed} blocks in one transaction, and the volume {}; use a \
-         {}volume of `--layout loge`, or another policy",
+        "--policy {} writes up to {needed} blocks in one transaction, and the volume {}; use a \
+         {}volume of `--layout lld`, `vlog` or `loge`, or another policy",
+        .policy.name(),
         match .found {
             0 => "has no transactions".to_owned(),
             found => format!("takes {found}"),
@@ -105,6 +106,8 @@ pub enum FsError {
         if *.found == 0 { "" } else { "larger " }
     )]
     NeedsTransactions {
+        /// The policy.
+        policy: PolicyKind,
         /// Blocks of 4,096 bytes that one operation may change.
         needed: u64,
         /// Blocks that the volume changes at once.

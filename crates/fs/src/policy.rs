@@ -44,11 +44,13 @@ pub enum PolicyKind {
     Wafs2Async,
     /// Metadata is written in transactions of the volume, later than the answer.
     Atomic,
+    /// All that is dirty is written in transactions of the volume, content too.
+    Unit,
 }
 
 impl PolicyKind {
     /// All of them.
-    pub const ALL: [PolicyKind; 9] = [
+    pub const ALL: [PolicyKind; 10] = [
         PolicyKind::Async,
         PolicyKind::Sync,
         PolicyKind::Soft,
@@ -58,6 +60,7 @@ impl PolicyKind {
         PolicyKind::Wafs2Sync,
         PolicyKind::Wafs2Async,
         PolicyKind::Atomic,
+        PolicyKind::Unit,
     ];
     /// Those that write blocks one by one, in an order or in none.
     pub const UNLOGGED: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Sync, PolicyKind::Soft];
@@ -82,6 +85,7 @@ impl PolicyKind {
             PolicyKind::Wafs2Sync => "wafs-2sync",
             PolicyKind::Wafs2Async => "wafs-2async",
             PolicyKind::Atomic => "atomic",
+            PolicyKind::Unit => "unit",
         }
     }
 
@@ -112,7 +116,12 @@ impl PolicyKind {
 
     /// True if its operations are transactions of the volume.
     pub fn wants_transactions(self) -> bool {
-        self == PolicyKind::Atomic
+        matches!(self, PolicyKind::Atomic | PolicyKind::Unit)
+    }
+
+    /// True if content of files is of the same point in time as names and inodes after a crash.
+    pub fn carries_content(self) -> bool {
+        self == PolicyKind::Unit
     }
 
     /// True if names and inodes are those of one point in time after a crash.
@@ -127,7 +136,7 @@ impl PolicyKind {
     pub fn policy(self) -> Box<dyn Policy> {
         assert!(!self.is_logged(), "{} needs a log", self.name());
         match self.wants_transactions() {
-            true => Box::new(atomic::Atomic::new(true)),
+            true => Box::new(atomic::Atomic::new(self, true)),
             false => Box::new(ordered::Ordered::new(self)),
         }
     }
@@ -184,6 +193,8 @@ pub struct Group<'a> {
     /// Sectors of content that were allocated and are dirty, and whether they go first whatever the
     /// mode of data.
     pub contents: SmallVec<[(BlockNo, Mask, bool); 2]>,
+    /// Sectors of content that were changed, if the policy asks for them.
+    pub changed_contents: SmallVec<[(BlockNo, Mask); 2]>,
     /// What it wants of the order of writes.
     pub rules: &'a [Rule],
     /// When.
@@ -320,6 +331,11 @@ pub trait Policy: Debug + Send {
     /// True if it takes groups: metadata is durable when its group is, in a log or in a transaction
     /// of the volume, and a block waits for its groups.
     fn takes_groups(&self) -> bool {
+        false
+    }
+
+    /// True if a group names the content that its transaction has changed.
+    fn carries_content(&self) -> bool {
         false
     }
 

@@ -20,6 +20,7 @@ use seekless_engine::device::{Device, DeviceStatus};
 use seekless_engine::io::{Done, Io, IoError, Labels, Op};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BlockNr, MICROS, MILLIS, Time};
+use std::any::Any;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
@@ -51,8 +52,9 @@ const SLOW_SPREAD: Time = 100 * MILLIS;
 /// One request in so many takes long.
 const RARE: u64 = 16;
 
-/// Blocks of a transaction at most: few enough that a file system fills one now and then.
-pub const TRANSACTION_BLOCKS: u64 = 160;
+/// Blocks of a transaction at most: few enough that a file system fills one now and then, and room
+/// for an operation with its content on blocks of 8 KiB.
+pub const TRANSACTION_BLOCKS: u64 = 288;
 
 /// The device.
 #[derive(Clone, Debug)]
@@ -324,6 +326,10 @@ impl VolatileRam {
 }
 
 impl Device for VolatileRam {
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+
     fn blocks(&self) -> u64 {
         self.durable.blocks()
     }

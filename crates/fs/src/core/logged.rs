@@ -63,9 +63,13 @@ impl Core {
                 .fold(0, |all: Mask, index| all | 1 << index);
             contents.push((field.block, sectors, always));
         }
-        let edits = changed.edits();
+        let changed_contents = match policy.carries_content() {
+            true => scratch.changed_contents(cache, shape.block_bytes),
+            false => SmallVec::new(),
+        };
+        let (edits, sectors) = (changed.edits(), changed.sectors());
         let group =
-            Group { edits, sectors: changed.sectors(), contents, rules: &scratch.rules, time };
+            Group { edits, sectors, contents, changed_contents, rules: &scratch.rules, time };
         let settle = policy.group(&group, at);
         if self.policy.is_lost() {
             self.fail(IoError::NoSpace, Lost::Log);
@@ -143,7 +147,8 @@ impl Core {
             let most = below.node(0).transaction_blocks();
             self.policy.use_transactions(most, self.shape.sectors());
         }
-        if self.policy.log_due().is_some_and(|due| due <= below.now()) {
+        let is_due = self.policy.log_due().is_some_and(|due| due <= below.now());
+        if is_due && !self.is_durable_at_once() {
             self.force_log(self.policy.log_end());
         }
         self.queue_held_up();

@@ -6,6 +6,10 @@
 //! of its operations. Content that an operation gives a place is on the disk before, or goes with
 //! it where both lie in one block of the volume.
 //!
+//! Under `unit` a transaction carries content, too: what operations have written is part of them, and
+//! after a crash content is of the same point in time. A call that writes much is several
+//! operations, from its first byte on.
+//!
 //! Space that an operation gives up is free in the maps when its transaction is durable. There is
 //! no place for a note of what is still to be freed, so a crash may leave space and inodes that
 //! nothing uses; a mount finds them while files are in use, as under `soft`.
@@ -30,6 +34,15 @@ use std::collections::BTreeMap;
 /// Blocks of the file system that one operation changes at most.
 pub const MOST_BLOCKS: u64 = 64;
 
+/// Blocks of content that one operation changes at most: a step of a write, and a cluster that
+/// moves.
+pub const MOST_CONTENT_BLOCKS: u64 = 64;
+
+/// Blocks of the file system that a transaction must be able to take.
+pub fn needed_blocks(policy: PolicyKind) -> u64 {
+    MOST_BLOCKS + if policy.carries_content() { MOST_CONTENT_BLOCKS } else { 0 }
+}
+
 /// Sectors by block.
 type Sectors = BTreeMap<BlockNo, Mask>;
 
@@ -44,6 +57,7 @@ struct Flying {
 /// The policy. Positions are numbers of operations.
 #[derive(Clone, Debug)]
 pub struct Atomic {
+    kind: PolicyKind,
     /// Operations share a transaction. Without it each has one of its own.
     group_commit: bool,
     /// Sectors that operations have changed and no transaction carries.
@@ -88,9 +102,14 @@ fn blocks_of(sectors: Mask) -> u64 {
 
 impl Atomic {
     /// A policy with nothing to write. Operations share transactions, or each has its own.
-    pub fn new(group_commit: bool) -> Atomic {
+    ///
+    /// # Panics
+    /// If the policy is another one.
+    pub fn new(kind: PolicyKind, group_commit: bool) -> Atomic {
+        assert!(kind.wants_transactions(), "{} has no transactions", kind.name());
         let first = Lsn(1);
         Atomic {
+            kind,
             group_commit,
             open: Sectors::new(),
             size: 0,
@@ -128,6 +147,19 @@ impl Atomic {
         let all = self.open.entry(block).or_default();
         self.size += blocks_of(*all | sectors) - blocks_of(*all);
         *all |= sectors;
+    }
+
+    /// Content goes with the operation, or first.
+    fn add_content(&mut self, group: &Group<'_>, lsn: Lsn) {
+        if self.carries_content() {
+            let carried = !planted(PlantedBug::UnitForgetsContent);
+            let changed = group.changed_contents.iter().filter(|_| carried);
+            changed.for_each(|&(block, sectors)| self.add(block, sectors));
+            return;
+        }
+        for &(block, sectors, _) in &group.contents {
+            self.contents.wait(lsn, block, sectors);
+        }
     }
 
     fn no_longer_waits_for(&mut self, field: Field) {
@@ -187,7 +219,7 @@ impl Atomic {
 
 impl Policy for Atomic {
     fn kind(&self) -> PolicyKind {
-        PolicyKind::Atomic
+        self.kind
     }
 
     fn fork(&self) -> Box<dyn Policy> {
@@ -198,6 +230,10 @@ impl Policy for Atomic {
         true
     }
 
+    fn carries_content(&self) -> bool {
+        self.kind.carries_content()
+    }
+
     fn defers_frees(&self) -> bool {
         true
     }
@@ -205,7 +241,7 @@ impl Policy for Atomic {
     fn group(&mut self, group: &Group<'_>, now: Time) -> Settle {
         let (lsn, end) = (self.end, Lsn(self.end.0 + 1));
         self.note_rules(group.rules, lsn, end);
-        if group.sectors.is_empty() {
+        if group.sectors.is_empty() && group.changed_contents.is_empty() {
             return Settle::Now;
         }
         self.end = end;
@@ -214,9 +250,7 @@ impl Policy for Atomic {
         for &(block, sectors) in &group.sectors {
             self.add(block, sectors);
         }
-        for &(block, sectors, _) in &group.contents {
-            self.contents.wait(lsn, block, sectors);
-        }
+        self.add_content(group, lsn);
         self.is_lost |= self.size > self.most;
         if !self.group_commit || self.size + self.reserve > self.most {
             self.force(self.end);
@@ -277,7 +311,7 @@ impl Policy for Atomic {
 
     fn use_transactions(&mut self, blocks: u64, sectors: usize) {
         self.most = blocks;
-        self.reserve = MOST_BLOCKS * (sectors / ENGINE_SECTORS) as u64;
+        self.reserve = needed_blocks(self.kind) * (sectors / ENGINE_SECTORS) as u64;
     }
 
     fn next_transaction(&self) -> Option<Vec<(BlockNo, Mask)>> {

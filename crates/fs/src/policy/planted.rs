@@ -12,8 +12,11 @@ const UNORDERED: [PolicyKind; 1] = [PolicyKind::Async];
 /// The policy in which maps and content of files are ordered, too.
 const SOFT: [PolicyKind; 1] = [PolicyKind::Soft];
 
-/// The policy of transactions.
-const ATOMIC: [PolicyKind; 1] = [PolicyKind::Atomic];
+/// The policies of transactions.
+const TRANSACTIONS: [PolicyKind; 2] = [PolicyKind::Atomic, PolicyKind::Unit];
+
+/// The policy of transactions that carry content.
+const UNIT: [PolicyKind; 1] = [PolicyKind::Unit];
 
 /// The policy whose log counts as far as a superblock names it.
 const NAMED: [PolicyKind; 1] = [PolicyKind::LffsFile];
@@ -48,7 +51,8 @@ pub fn policies(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::DirectoryBeforeLeavers
         | PlantedBug::ReclaimForgetsFrees
         | PlantedBug::ReclaimForgetsNames => &SOFT,
-        PlantedBug::TransactionSplit => &ATOMIC,
+        PlantedBug::TransactionSplit => &TRANSACTIONS,
+        PlantedBug::UnitForgetsContent => &UNIT,
         PlantedBug::UnnamedCounts => &NAMED,
         bug if PlantedBug::JOURNAL.contains(&bug) => &PolicyKind::LOGGED,
         _ => &ORDERED,

@@ -29,6 +29,8 @@ pub enum Rules {
     Soft,
     /// Transactions of the volume: as with a log, but space may leak.
     Atomic,
+    /// The same with content: it is of that point in time, too.
+    Unit,
     /// A log: names and inodes are those of one point in time.
     Logged {
         /// Which of [`PolicyKind::LOGGED`].
@@ -42,7 +44,8 @@ pub enum Rules {
 
 impl Rules {
     /// Those of the policies that keep no log.
-    pub const UNLOGGED: [Rules; 4] = [Rules::Async, Rules::Sync, Rules::Soft, Rules::Atomic];
+    pub const UNLOGGED: [Rules; 5] =
+        [Rules::Async, Rules::Sync, Rules::Soft, Rules::Atomic, Rules::Unit];
 
     /// Those of every policy, with each mode of data where it keeps a log.
     pub fn all() -> Vec<Rules> {
@@ -67,6 +70,7 @@ impl Rules {
             Rules::Sync => &table::SYNC,
             Rules::Soft => &table::SOFT,
             Rules::Atomic => &table::ATOMIC,
+            Rules::Unit => &table::UNIT,
             Rules::Logged { policy, data } => logged(policy, data),
             Rules::Changed(contract) => contract,
         }
@@ -171,6 +175,11 @@ impl Terms {
     /// True if names, attributes and sizes must be those of one point in time.
     pub fn is_one_point(self) -> bool {
         self.rules.contract().one_point
+    }
+
+    /// True if content must be of that point in time, too.
+    pub fn has_content_at_point(self) -> bool {
+        self.rules.contract().content
     }
 
     /// Damage that none of the operations may leave.

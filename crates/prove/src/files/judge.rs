@@ -37,6 +37,9 @@ pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<Complaint> {
     judge.image();
     judge.parts();
     judge.point();
+    if judge.rules.has_content_at_point() {
+        judge.whole_from_start();
+    }
     judge.wrong
 }
 
@@ -400,6 +403,7 @@ impl Judge<'_> {
     }
 }
 
+mod content;
 mod parts;
 mod point;
 

@@ -145,7 +145,7 @@ impl FileOracle {
                     let is_name = |effect: &Effect| matches!(effect, Effect::Entry(..));
                     if self.rules.contract().one_point && effects.iter().any(is_name) {
                         let (upto, bonds) = (self.world.heard, self.world.bonds_of_all());
-                        self.world.settle_metadata(upto, bonds);
+                        self.settle_before(upto, bonds);
                     }
                 }
                 None
@@ -272,6 +272,14 @@ impl FileOracle {
         self.world.bond(bonds);
     }
 
+    /// What the policy brings with a durable change: all operations up to it.
+    fn settle_before(&mut self, upto: Change, bonds: Vec<Bond>) {
+        match self.rules.contract().content {
+            true => self.world.settle_all(upto, bonds),
+            false => self.world.settle_metadata(upto, bonds),
+        }
+    }
+
     fn hear_barrier(
         &mut self,
         (waiting, barrier): (Waiting, Option<Barrier>),
@@ -281,7 +289,7 @@ impl FileOracle {
         match (&reply.result, barrier) {
             (Ok(_), Some(Barrier { upto, object, covers, bonds })) => {
                 if self.rules.contract().one_point {
-                    self.world.settle_metadata(upto, Vec::new());
+                    self.settle_before(upto, Vec::new());
                 }
                 match object {
                     Some(object) => self.world.settle_object(object, covers, upto, bonds),

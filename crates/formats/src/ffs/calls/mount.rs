@@ -61,9 +61,11 @@ pub fn mount(disk: &mut dyn Disk, options: &MountOptions) -> Result<Ffs, FsError
     let logged = options.policy.is_logged();
     if options.policy.wants_transactions() {
         let engine_blocks = u64::from(superblock.geometry()?.engine_blocks());
-        let (needed, found) = (atomic::MOST_BLOCKS * engine_blocks, disk.transaction_blocks());
+        let needed = atomic::needed_blocks(options.policy) * engine_blocks;
+        let found = disk.transaction_blocks();
         if found < needed {
-            return Err(FsError::NeedsTransactions { needed, found });
+            let policy = options.policy;
+            return Err(FsError::NeedsTransactions { policy, needed, found });
         }
     }
     if logged && (superblock.sizes.fragment_bytes as usize) < BLOCK_BYTES && !disk.takes_parts() {
@@ -184,7 +186,7 @@ fn policy_of(options: &MountOptions, log: Option<OpenLog>) -> Box<dyn Policy> {
     match log {
         Some(log) => Box::new(Journal::new(options.policy, options.journal, log)),
         None if options.policy.wants_transactions() => {
-            Box::new(atomic::Atomic::new(options.journal.group_commit))
+            Box::new(atomic::Atomic::new(options.policy, options.journal.group_commit))
         }
         None if options.core.data_order => options.policy.policy(),
         None => Box::new(Ordered::new(options.policy).without_data_order()),
@@ -194,7 +196,7 @@ fn policy_of(options: &MountOptions, log: Option<OpenLog>) -> Box<dyn Policy> {
 /// What must run after a crash of a mount with this policy.
 fn recovery_of(policy: PolicyKind) -> Recovery {
     match policy {
-        PolicyKind::Soft | PolicyKind::Atomic => Recovery::None,
+        PolicyKind::Soft | PolicyKind::Atomic | PolicyKind::Unit => Recovery::None,
         PolicyKind::Async | PolicyKind::Sync => Recovery::Fsck,
         PolicyKind::LffsFile
         | PolicyKind::Wafs1Sync

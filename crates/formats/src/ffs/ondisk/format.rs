@@ -106,6 +106,7 @@ pub enum PolicyAdvice {
     WafsSync2 = 6,
     WafsAsync2 = 7,
     Atomic = 8,
+    Unit = 9,
 }
 
 impl From<PolicyKind> for PolicyAdvice {
@@ -120,13 +121,14 @@ impl From<PolicyKind> for PolicyAdvice {
             PolicyKind::Wafs2Sync => PolicyAdvice::WafsSync2,
             PolicyKind::Wafs2Async => PolicyAdvice::WafsAsync2,
             PolicyKind::Atomic => PolicyAdvice::Atomic,
+            PolicyKind::Unit => PolicyAdvice::Unit,
         }
     }
 }
 
 impl PolicyAdvice {
     /// All policies, by number.
-    pub const ALL: [PolicyAdvice; 9] = [
+    pub const ALL: [PolicyAdvice; 10] = [
         PolicyAdvice::Async,
         PolicyAdvice::Sync,
         PolicyAdvice::Soft,
@@ -136,6 +138,7 @@ impl PolicyAdvice {
         PolicyAdvice::WafsSync2,
         PolicyAdvice::WafsAsync2,
         PolicyAdvice::Atomic,
+        PolicyAdvice::Unit,
     ];
 
     /// The policy.
@@ -150,6 +153,7 @@ impl PolicyAdvice {
             PolicyAdvice::WafsSync2 => PolicyKind::Wafs2Sync,
             PolicyAdvice::WafsAsync2 => PolicyKind::Wafs2Async,
             PolicyAdvice::Atomic => PolicyKind::Atomic,
+            PolicyAdvice::Unit => PolicyKind::Unit,
         }
     }
 
@@ -263,7 +267,8 @@ impl Superblock {
 
     /// True if the counters of groups may be behind the maps: the next mount counts.
     pub fn counts_at_mount(&self) -> bool {
-        self.state == State::InUse && self.mounted_with == Some(PolicyAdvice::Atomic)
+        self.state == State::InUse
+            && self.mounted_with.is_some_and(|one| one.kind().wants_transactions())
     }
 
     /// True if it can stand for another one: it says the same of what a mount does not change.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// The policies that order nothing, and that hold back nothing but whole operations. The rules of
 /// the others are those of FFS.
-pub const POLICIES: [PolicyKind; 2] = [PolicyKind::Async, PolicyKind::Atomic];
+pub const POLICIES: [PolicyKind; 3] = [PolicyKind::Async, PolicyKind::Atomic, PolicyKind::Unit];
 
 /// Mounts the file system on a disk. The file system sends its requests to the same volume
 /// afterwards, as port 0.
@@ -70,9 +70,9 @@ fn check_policy(disk: &dyn Disk, policy: PolicyKind) -> Result<(), FsError> {
     if !POLICIES.contains(&policy) {
         return Err(FsError::NoPolicy { kind: "Minix", asked: policy, has: &POLICIES });
     }
-    let (needed, found) = (atomic::MOST_BLOCKS, disk.transaction_blocks());
+    let (needed, found) = (atomic::needed_blocks(policy), disk.transaction_blocks());
     if policy.wants_transactions() && found < needed {
-        return Err(FsError::NeedsTransactions { needed, found });
+        return Err(FsError::NeedsTransactions { policy, needed, found });
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ fn policy_of(options: &MountOptions) -> Box<dyn Policy> {
         // Nothing is written, so nothing is ordered.
         _ if options.core.read_only => PolicyKind::Async.policy(),
         policy if policy.wants_transactions() => {
-            Box::new(atomic::Atomic::new(options.journal.group_commit))
+            Box::new(atomic::Atomic::new(policy, options.journal.group_commit))
         }
         policy => policy.policy(),
     }

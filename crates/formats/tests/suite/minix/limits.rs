@@ -133,12 +133,14 @@ fn other_policies_are_refused_with_those_there_are() {
         let refused = minix::mount(&mut MediumDisk(&mut cells), &options).err();
         match policy {
             PolicyKind::Async => assert_eq!(refused, None),
-            PolicyKind::Atomic => {
-                assert_eq!(refused, Some(FsError::NeedsTransactions { needed: 64, found: 0 }));
+            PolicyKind::Atomic | PolicyKind::Unit => {
+                let needed = if policy == PolicyKind::Unit { 128 } else { 64 };
+                let lacks = FsError::NeedsTransactions { policy, needed, found: 0 };
+                assert_eq!(refused, Some(lacks));
             }
             _ => {
                 let said = refused.expect("it has none").to_string();
-                assert!(said.ends_with("it has async and atomic"), "{said}");
+                assert!(said.ends_with("it has async, atomic, unit"), "{said}");
             }
         }
     }

@@ -75,6 +75,33 @@ fn changes_of(cache: &Cache, scratch: &Scratch, (block_bytes, content): (usize, 
     changes
 }
 
+impl Scratch {
+    /// Dirty sectors of content in what the open transaction has changed, by block.
+    pub(crate) fn changed_contents(
+        &self,
+        cache: &Cache,
+        block_bytes: usize,
+    ) -> SmallVec<[(BlockNo, Mask); 2]> {
+        let mut all: SmallVec<[(BlockNo, Mask); 2]> = SmallVec::new();
+        for undo in &self.undo {
+            let (slot, at, length) = match *undo {
+                Undo::Bytes { slot, at, length, .. } => (slot, at, length),
+                Undo::Page { slot, .. } => (slot, 0, block_bytes),
+            };
+            let buffer = cache.get(slot);
+            let sectors = each(mask(at, length) & buffer.dirty)
+                .filter(|&index| !buffer.kinds[index].is_sealed())
+                .fold(0, |all: Mask, index| all | 1 << index);
+            match all.last_mut() {
+                Some(last) if last.0 == buffer.block => last.1 |= sectors,
+                _ if sectors != 0 => all.push((buffer.block, sectors)),
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
 /// What an open transaction has changed.
 #[derive(Debug)]
 pub(crate) struct Changed<'c> {

@@ -55,7 +55,7 @@ impl World {
         }
         let shape =
             Shape { block_bytes: 4096, fragment_bytes: 1024, mixed: true, engine_blocks: BLOCKS };
-        let policy = Box::new(Atomic::new(group_commit));
+        let policy = Box::new(Atomic::new(PolicyKind::Atomic, group_commit));
         let core = Core::new(shape, Arc::new(Sealer::new(9)), policy, CoreOptions::default());
         let mut world = World { core, node, now, answers: Vec::new() };
         world.turn(1);

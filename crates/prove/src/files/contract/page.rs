@@ -82,7 +82,9 @@ pub fn page() -> String {
 
 /// The contracts in the order of the page. Those of one table differ in the name only.
 fn equal_contracts() -> Vec<Vec<&'static Contract>> {
-    let promises = |contract: &Contract| (contract.repairs, contract.one_point, contract.rows);
+    let promises = |contract: &Contract| {
+        (contract.repairs, contract.one_point, contract.content, contract.rows)
+    };
     let mut tables: Vec<Vec<&Contract>> = Vec::new();
     for contract in Rules::all().into_iter().map(Rules::contract) {
         match tables.iter_mut().find(|table| promises(table[0]) == promises(contract)) {
@@ -111,6 +113,13 @@ fn recovery(contract: &Contract) -> &'static str {
         (false, false) => {
             "After a crash it is mounted at once. While it is mounted it frees what has leaked and \
              lowers counts; `fsck --repair` drops the second name of a directory."
+        }
+        (false, true) if contract.content => {
+            "After a crash it is mounted at once. While it is mounted it frees what has leaked. \
+             Names, attributes, sizes and content are together those after one of the operations; \
+             of a call that writes or cuts off more than 32 blocks, or is made where space is \
+             short, a part may be there, from its start. What a call makes durable brings all \
+             operations before it."
         }
         (false, true) if contract.leaves(Operations::ALL).has(Damage::Leak) => {
             "After a crash it is mounted at once. While it is mounted it frees what has leaked. \

@@ -125,6 +125,7 @@ pub const STANDARD: Contract = Contract {
     policy: "standard",
     repairs: true,
     one_point: false,
+    content: false,
     rows: [
         open(Operation::Create),
         open(Operation::Mkdir),

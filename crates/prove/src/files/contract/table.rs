@@ -51,6 +51,8 @@ pub struct Contract {
     /// The file system is what it was after one of its operations, content aside; what a call makes
     /// durable brings all operations before it.
     pub one_point: bool,
+    /// So is content. A call that writes more than a step may be there from its start to a block.
+    pub content: bool,
     /// A row for each operation, in their order.
     pub rows: [Row; Operation::ALL.len()],
 }
@@ -77,6 +79,7 @@ pub const ASYNC: Contract = Contract {
     policy: "async",
     repairs: true,
     one_point: false,
+    content: false,
     rows: [
         row(O::Create, Synced, &[D::Anything]),
         row(O::Mkdir, Synced, &[D::Anything]),
@@ -99,6 +102,7 @@ pub const SYNC: Contract = Contract {
     policy: "sync",
     repairs: true,
     one_point: false,
+    content: false,
     rows: [
         row(O::Create, Acknowledged, &[D::Leak, D::Maps]),
         row(O::Mkdir, Acknowledged, &[D::Leak, D::Count, D::Maps]),
@@ -121,6 +125,7 @@ pub const SOFT: Contract = Contract {
     policy: "soft",
     repairs: false,
     one_point: false,
+    content: false,
     rows: [
         row(O::Create, Synced, &[D::Leak]),
         row(O::Mkdir, Synced, &[D::Leak, D::Count]),
@@ -156,6 +161,7 @@ const fn one_point(
         policy,
         repairs: false,
         one_point: true,
+        content: false,
         rows: [
             row(O::Create, names, moved),
             row(O::Mkdir, names, moved),
@@ -180,6 +186,8 @@ const WRITEBACK: &[Damage] = &[D::Sectors, D::Size, D::Stale];
 /// Transactions of the volume: as a log, but what is given up is freed later, and nothing notes it.
 pub const ATOMIC: Contract =
     one_point("atomic", Synced, &[D::Leak], &[D::Leak, D::Sectors, D::Size]);
+/// The same, and content is part of the transactions.
+pub const UNIT: Contract = Contract { policy: "unit", content: true, ..ATOMIC };
 /// Log in a file.
 pub const LFFS_FILE: Contract = logged("lffs-file", Synced, ORDERED);
 /// Log at the end of the volume, answers when the log has it.

@@ -11,13 +11,13 @@ use crate::files::versions::{Change, Versions};
 use crate::rules::Rule;
 
 /// A moment.
-type Moment = u64;
+pub(super) type Moment = u64;
 
 /// Moments at which something held, by their first and last ones.
-type Spans = Vec<(Moment, Moment)>;
+pub(super) type Spans = Vec<(Moment, Moment)>;
 
 /// When a value held that satisfies `is`; on the way from one version to the next if `between`.
-fn spans<T: Clone + PartialEq>(
+pub(super) fn spans<T: Clone + PartialEq>(
     versions: &Versions<T>,
     is: impl Fn(&T) -> bool,
     between: impl Fn(&T, &T) -> bool,
@@ -51,7 +51,8 @@ fn common(one: &Spans, other: &Spans) -> Spans {
 }
 
 impl Judge<'_> {
-    /// Names, attributes and sizes are those of one point in time.
+    /// Names, attributes and sizes are those of one point in time; content, too, where the policy
+    /// promises it.
     pub(super) fn point(&mut self) {
         if !self.rules.is_one_point() || !self.wrong.is_empty() {
             return;
@@ -95,6 +96,12 @@ impl Judge<'_> {
                         format!("the size of {path}"),
                         spans(&record.size, |one| *one == size, on_the_way),
                     ));
+                    if self.rules.has_content_at_point() {
+                        let sectors = self.content_values(object, found).into_iter();
+                        let sectors = sectors
+                            .map(|(sector, held)| (format!("sector {sector} of {path}"), held));
+                        values.extend(sectors);
+                    }
                 }
                 Body::Directory(names, _) => {
                     for (name, versions) in &record.entries {
