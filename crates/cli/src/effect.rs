@@ -25,6 +25,11 @@ impl Given {
         Given(ids.filter(spelled).map(|id| id.replace('_', "-")).collect())
     }
 
+    /// Those without one that a command uses for something else.
+    pub fn without(&self, flag: &str) -> Given {
+        Given(self.0.iter().filter(|one| *one != flag).cloned().collect())
+    }
+
     /// The given options that have no effect on some layouts, each with the layouts it has an
     /// effect on.
     fn particular(&self) -> impl Iterator<Item = (&str, Vec<Kind>)> {

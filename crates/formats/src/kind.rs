@@ -6,13 +6,19 @@ use crate::report::{Checked, Extent, Repaired};
 use seekless_engine::disk::Disk;
 use seekless_engine::units::BlockNr;
 use seekless_fs::call::{Ino, Timestamp};
+use seekless_fs::core::page::{Mask, Page};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::system::FileSystem;
+use seekless_fs::tx::BlockNo;
 
 /// A mounted file system, whatever its format.
 pub trait MountedFs: FileSystem + Send {
     /// How writes of metadata are ordered.
     fn policy(&self) -> PolicyKind;
+
+    /// What a cache that survives a power cut would hold after one: blocks of the file system, the
+    /// sectors of them that count, and their bytes.
+    fn nvram_image(&self) -> Vec<(BlockNo, Mask, Page)>;
 
     /// Its sizes in a few words.
     fn describe(&self) -> String;

@@ -13,6 +13,7 @@ pub mod failure;
 pub mod handles;
 pub mod input;
 pub mod logged;
+pub mod nvram;
 pub mod output;
 pub mod owned;
 pub mod page;
@@ -86,6 +87,8 @@ pub struct CoreOptions {
     /// Soft updates write the content of a file before what leads there. Only measurements of what
     /// that costs do without it: a crash may then show what a block held before.
     pub data_order: bool,
+    /// The cache survives a power cut.
+    pub nvram: Option<nvram::Nvram>,
 }
 
 /// Seconds that a change may wait for its write: [`CoreOptions::write_age_s`].
@@ -137,6 +140,7 @@ impl Default for CoreOptions {
             idle_step: 10 * MILLIS,
             write_age_s: 30,
             data_order: true,
+            nvram: None,
         }
     }
 }
@@ -177,6 +181,7 @@ pub struct Core {
     pub(crate) wheel: Wheel,
     pub(crate) logged: logged::Logged,
     pub(crate) barriers: Barriers,
+    pub(crate) leaving: nvram::Leaving,
     pub(crate) owned: owned::Owned,
     pub(crate) ready: Ready,
     pub(crate) policy: Box<dyn Policy>,
@@ -251,6 +256,7 @@ impl Core {
             wheel: Wheel::new(options.write_age_s),
             logged: logged::Logged::default(),
             barriers: Barriers::default(),
+            leaving: nvram::Leaving::default(),
             owned: owned::Owned::default(),
             ready: Ready::default(),
             policy,
@@ -364,6 +370,7 @@ impl Core {
             Sent::Write { blocks, manifest } => {
                 let outcome = error_of(done.outcome).map_or(Ok(()), Err);
                 self.written(&blocks, manifest, outcome, below.now());
+                self.nvram_wrote(&blocks);
             }
             Sent::Flush => self.flushed(error_of(done.outcome)),
             Sent::Log(number) => {
@@ -375,6 +382,7 @@ impl Core {
             Sent::Transaction { number, blocks, manifest } => {
                 let outcome = error_of(done.outcome).map_or(Ok(()), Err);
                 self.written(&blocks, Manifest::default(), outcome, below.now());
+                self.nvram_lets_go(&blocks);
                 if outcome.is_ok() {
                     // It was forced, so what it brings holds.
                     self.policy.settled(manifest);
@@ -395,8 +403,11 @@ impl Core {
 
     /// Sends what is due: blocks of which the age has come, the queue of writes, flushes.
     pub fn pump(&mut self, below: &mut Below<'_>) {
-        self.fire_wheel(below.now());
+        if !self.is_durable_at_once() {
+            self.fire_wheel(below.now());
+        }
         self.relieve();
+        self.relieve_nvram(below.now());
         self.push_output(below);
     }
 
@@ -404,6 +415,9 @@ impl Core {
     pub fn deadline(&self) -> Option<seekless_engine::units::Time> {
         if self.failed.is_some() {
             return None;
+        }
+        if self.is_durable_at_once() {
+            return self.nvram_due();
         }
         self.wheel.deadline().into_iter().chain(self.policy.log_due()).min()
     }

@@ -8,12 +8,15 @@
 
 mod bandwidth;
 mod buffered;
+mod bursts;
 pub mod chart;
 pub mod claim;
 mod crashes;
+mod generations;
 pub mod job;
 mod joint;
 mod large;
+mod lfs;
 mod micro;
 mod news;
 mod pairs;
@@ -29,9 +32,13 @@ mod setup;
 mod small;
 mod speeds;
 mod ssh;
+mod stacked;
 pub mod table;
 mod tree;
+mod trends;
+mod ufs;
 mod update;
+mod updates;
 
 use chart::Chart;
 use claim::{Judge, agree};
@@ -72,8 +79,10 @@ pub enum Figure {
     VlogSmall,
     /// Paper 000, figure 7.
     VlogLarge,
-    /// Paper 000, figures 8 and 9.
+    /// Paper 000, figures 8 to 10.
     VlogUpdate,
+    /// Paper 000, figures 11 and 12.
+    VlogBursts,
     /// All papers at once.
     Joint,
 }
@@ -84,23 +93,38 @@ struct Parts {
     source: &'static str,
     title: &'static str,
     systems: &'static [System],
-    /// It runs under policies that keep a log, too.
-    logged: bool,
+    /// The policies that it runs under.
+    policies: &'static [PolicyKind],
     jobs: fn(&Settings) -> Vec<Job>,
     judge: fn(&Results<'_>, &mut Judge<'_>) -> Vec<Table>,
     chart: fn(&Results<'_>) -> Chart,
 }
+
+/// The policies of the UFS of papers 000 and 002.
+const PLAIN: [PolicyKind; 3] = PolicyKind::UNLOGGED;
+/// Those of paper 001, and `atomic`.
+const LOGGED_TOO: [PolicyKind; 9] = [
+    PolicyKind::Async,
+    PolicyKind::Sync,
+    PolicyKind::Soft,
+    PolicyKind::LffsFile,
+    PolicyKind::Wafs1Sync,
+    PolicyKind::Wafs1Async,
+    PolicyKind::Wafs2Sync,
+    PolicyKind::Wafs2Async,
+    PolicyKind::Atomic,
+];
 
 /// The file system of paper 002.
 const UFS: [System; 1] = [System { name: "UFS", policy: "sync" }];
 
 /// The file systems of paper 000.
 const UFS_AND_LFS: [System; 2] =
-    [System { name: "UFS", policy: "sync" }, System { name: "LFS", policy: "minix" }];
+    [System { name: "UFS", policy: "sync" }, System { name: "LFS", policy: "async" }];
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Figure; 15] = [
+    pub const ALL: [Figure; 16] = [
         Figure::JournalMicro,
         Figure::JournalPairs,
         Figure::JournalCrashes,
@@ -115,6 +139,7 @@ impl Figure {
         Figure::VlogSmall,
         Figure::VlogLarge,
         Figure::VlogUpdate,
+        Figure::VlogBursts,
         Figure::Joint,
     ];
 
@@ -134,6 +159,7 @@ impl Figure {
             Figure::VlogSmall => small::PARTS,
             Figure::VlogLarge => large::PARTS,
             Figure::VlogUpdate => update::PARTS,
+            Figure::VlogBursts => bursts::PARTS,
             Figure::Joint => joint::PARTS,
         }
     }
@@ -145,7 +171,7 @@ impl Figure {
 
     /// The policies that it runs under.
     pub fn policies(self) -> &'static [PolicyKind] {
-        if self.parts().logged { &PolicyKind::ALL } else { &PolicyKind::UNLOGGED }
+        self.parts().policies
     }
 
     /// What it shows, in a line.
@@ -190,7 +216,7 @@ impl Settings {
     /// The policies that run on a volume, with fragments as it wants them.
     fn policies_over(&self, volume: Volume) -> Vec<PolicyKind> {
         let possible = |kind: PolicyKind| !kind.wants_transactions() || volume.kind == Kind::LOGE;
-        PolicyKind::ALL.into_iter().filter(|&kind| self.asks(kind) && possible(kind)).collect()
+        LOGGED_TOO.into_iter().filter(|&kind| self.asks(kind) && possible(kind)).collect()
     }
 
     /// The volumes of a figure, or others that are asked for. With small amounts, those that its
@@ -276,6 +302,6 @@ fn state(system: &System, settings: &Settings) -> SystemState {
 
 /// The policy that stands for the UFS of the papers in figures that do not depend on the order of
 /// metadata: `sync` if it was run, or else `async`.
-fn ufs(results: &Results<'_>) -> &'static str {
+fn ufs_policy(results: &Results<'_>) -> &'static str {
     if results.policies().contains(&"sync") { "sync" } else { "async" }
 }

@@ -15,6 +15,7 @@ use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_formats::{Kind as FsKind, MkfsOptions};
+use seekless_fs::core::nvram::{Nvram, NvramFlush};
 use seekless_fs::policy::PolicyKind;
 use seekless_lab::files::host::Host;
 use seekless_lab::files::programs::{Amount, ProgramKind};
@@ -72,6 +73,9 @@ pub struct Args {
     /// A built-in disk (`seekless disks` lists them) or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
     disk: String,
+    /// Put a volume of this layout below a log-structured one.
+    #[arg(long, value_name = "LAYOUT")]
+    base: Option<Kind>,
     /// Put the log of `dcd` on a disk of its own, named like --disk.
     #[arg(long, value_name = "SPEC")]
     log: Option<String>,
@@ -96,6 +100,13 @@ pub struct Args {
     /// Memory for cached blocks. [default: that of the host]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
+    /// Let the cache survive a power cut, with room for so much that is not on the disk. Calls for
+    /// durability are then answered at once.
+    #[arg(long, value_name = "SIZE")]
+    nvram: Option<Size>,
+    /// What is written when it is full: `whole`, or a `segment` of 512 KiB. [default: whole]
+    #[arg(long, value_name = "HOW", requires = "nvram", value_parser = nvram_flushes())]
+    nvram_flush: Option<NvramFlush>,
     /// What calls cost the CPU: none, p3-500, ultra170 or sparc10.
     #[arg(long, value_name = "HOST", default_value = "none")]
     host: String,
@@ -113,13 +124,19 @@ pub struct Args {
     /// Directories over which `pairs` is spread, one after the other. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     placements: Option<u32>,
-    /// Size of the file of `update`. [default: 8M]
+    /// Size of the file of `update` and `burst`. [default: 8M]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     file_size: Option<u64>,
-    /// Measured updates of `update`. [default: 1000]
+    /// Bytes of a burst of `burst`. [default: 512k]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    burst: Option<u64>,
+    /// Milliseconds between bursts. [default: 0]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(..=60_000))]
+    idle: Option<u32>,
+    /// Measured updates of `update` and `burst`. [default: 1000 and 4000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     updates: Option<u32>,
-    /// Updates of `update` before those. [default: twice the blocks of the file]
+    /// Updates of `update` and `burst` before those. [default: twice the blocks of the file]
     #[arg(long, value_name = "N")]
     warm_up: Option<u32>,
     /// Let the volume rest for so many seconds: `tree` after each phase, `micro` after making the
@@ -137,6 +154,18 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// What is written when NVRAM is full, on the command line.
+fn nvram_flushes() -> impl TypedValueParser<Value = NvramFlush> {
+    let known = [
+        PossibleValue::new("whole").help("all of it, while calls wait"),
+        PossibleValue::new("segment").help("the oldest 512 KiB"),
+    ];
+    PossibleValuesParser::new(known).map(|name| match &name[..] {
+        "segment" => NvramFlush::Segment,
+        _ => NvramFlush::Whole,
+    })
 }
 
 /// The programs on the command line.
@@ -159,8 +188,14 @@ const LARGEST_FILE: u64 = 1 << 30;
 /// # Errors
 /// If the options are invalid, or the run found a defect.
 pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
-    given.refuse_without_effect(&[args.layout], "choose --layout")?;
+    // Here it belongs to the file system, and not to the layout.
+    given.without("nvram").refuse_without_effect(&[args.layout], "choose --layout")?;
     refuse_what_means_nothing(args)?;
+    if let Some(base) = args.base.filter(|_| !args.layout.is_log_structured()) {
+        let layout = args.layout;
+        return Err(Failure::usage(format!("--base {base}: {layout} lies on the disk itself"))
+            .hint("choose a log-structured --layout, such as lld"));
+    }
     if args.no_data_order && args.policy != PolicyKind::Soft {
         let policy = args.policy.name();
         return Err(Failure::usage(format!(
@@ -193,15 +228,17 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
 
 /// Refuses amounts that the program has no use for.
 fn refuse_what_means_nothing(args: &Args) -> Outcome {
-    use ProgramKind::{Micro, News, Pairs, PostMark, Small, Tree, Update};
+    use ProgramKind::{Burst, Micro, News, Pairs, PostMark, Small, Tree, Update};
     let flags = [
         ("--files", args.files.is_some(), &[Micro, Small, Pairs, PostMark, News][..]),
         ("--transactions", args.transactions.is_some(), &[PostMark]),
         ("--sizes", !args.sizes.is_empty(), &[Micro]),
         ("--placements", args.placements.is_some(), &[Pairs]),
-        ("--file-size", args.file_size.is_some(), &[Update]),
-        ("--updates", args.updates.is_some(), &[Update]),
-        ("--warm-up", args.warm_up.is_some(), &[Update]),
+        ("--file-size", args.file_size.is_some(), &[Update, Burst]),
+        ("--updates", args.updates.is_some(), &[Update, Burst]),
+        ("--burst", args.burst.is_some(), &[Burst]),
+        ("--idle", args.idle.is_some(), &[Burst]),
+        ("--warm-up", args.warm_up.is_some(), &[Update, Burst]),
         ("--rest", args.rest.is_some(), &[Tree, Update, Micro]),
     ];
     let program = args.program;
@@ -222,6 +259,9 @@ fn target(args: &Args) -> Result<Target, Failure> {
     let mut target = spec::target(&args.disk, change)?;
     if let Some(journal) = args.journal.disk() {
         target = target.with_journal(spec::target(journal, change)?);
+    }
+    if let Some(base) = args.base {
+        target = target.with_base(base).map_err(|error| Failure::usage(error.to_string()))?;
     }
     let Some(log) = &args.log else { return Ok(target) };
     let log = spec::target(log, change)?;
@@ -252,12 +292,15 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
             sizes: args.sizes.clone(),
             placements: args.placements,
             file_bytes: args.file_size,
+            burst_bytes: args.burst,
+            idle_ms: args.idle,
             updates: args.updates,
             warm_up: args.warm_up,
             rest_seconds: args.rest,
             seed: args.seed,
         },
         kind: args.layout,
+        base: args.base,
         options: args.layout_flags.options.clone(),
         file_system: args.fs,
         mkfs: MkfsOptions {
@@ -277,6 +320,9 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
         one_lock: args.one_lock,
         data_order: !args.no_data_order,
         write_age_s: args.write_age.seconds(),
+        nvram: args
+            .nvram
+            .map(|size| Nvram { bytes: size.bytes(), flush: args.nvram_flush.unwrap_or_default() }),
     })
 }
 

@@ -15,7 +15,9 @@ use crate::report::{self, Checked, Nature, Repaired, Severity};
 use seekless_engine::disk::Disk;
 use seekless_engine::units::BlockNr;
 use seekless_fs::call::MOST_NAME;
+use seekless_fs::core::page::{Mask, Page};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::tx::BlockNo;
 
 /// What FFS declares.
 pub static KIND: KindDescriptor = KindDescriptor {
@@ -68,6 +70,10 @@ fn journal_at(disk: &mut dyn Disk) -> Result<Option<BlockNr>, FsError> {
 impl MountedFs for Ffs {
     fn policy(&self) -> PolicyKind {
         Ffs::policy(self)
+    }
+
+    fn nvram_image(&self) -> Vec<(BlockNo, Mask, Page)> {
+        self.core().nvram_image()
     }
 
     fn describe(&self) -> String {

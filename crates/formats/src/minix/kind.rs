@@ -10,7 +10,9 @@ use crate::error::FsError;
 use crate::kind::{KindDescriptor, MountedFs};
 use crate::report::Checked;
 use seekless_engine::disk::Disk;
+use seekless_fs::core::page::{Mask, Page};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::tx::BlockNo;
 
 /// What Minix declares.
 pub static KIND: KindDescriptor = KindDescriptor {
@@ -56,6 +58,10 @@ fn is_on(disk: &mut dyn Disk) -> Result<bool, FsError> {
 impl MountedFs for Minix {
     fn policy(&self) -> PolicyKind {
         Minix::policy(self)
+    }
+
+    fn nvram_image(&self) -> Vec<(BlockNo, Mask, Page)> {
+        self.core().nvram_image()
     }
 
     fn describe(&self) -> String {

@@ -11,6 +11,7 @@ mod layouts;
 mod log_example;
 mod log_limit;
 mod minix;
+mod nvram;
 mod oracle;
 mod parts;
 mod policies;

@@ -54,7 +54,9 @@ impl Core {
 
     /// Queues a block that is not to wait for its age. With a limit below one block, data does.
     pub(crate) fn queue_early(&mut self, block: BlockNo) {
-        let Some(slot) = self.cache.find(block) else { return };
+        let Some(slot) = self.cache.find(block).filter(|_| !self.is_durable_at_once()) else {
+            return;
+        };
         let is_data = self.cache.get(slot).kind == PageKind::Data;
         if !is_data || self.options.cluster_bytes as usize >= self.shape.block_bytes {
             self.queue_write(slot);
@@ -216,7 +218,8 @@ impl Core {
             // Each has had its turn.
             buffer.kept = 0;
         }
-        let first = buffer.block * shape.sectors() as u64;
+        let block = buffer.block;
+        let first = block * shape.sectors() as u64;
         let kinds = buffer.kinds;
         let seal = |page: &mut Page, sectors: Mask| {
             for index in each(sectors).filter(|&index| kinds[index].is_sealed()) {
@@ -240,6 +243,7 @@ impl Core {
         stats.rolled_back += u64::from(kept_back != 0);
         barriers.kept_back |= kept_back != 0;
         cache.set_dirty(slot, rest | kept_back);
+        self.nvram_sends(block);
         (shown, manifest)
     }
 

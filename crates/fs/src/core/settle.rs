@@ -300,7 +300,8 @@ impl Core {
         let wants_order = self.is_idle() || self.barriers.kept_back;
         let orders = !self.barriers.brought.is_empty() && wants_order;
         let written = self.barriers.take_written();
-        if written.is_empty() && !orders {
+        let lets_go = self.nvram_wants_flush();
+        if written.is_empty() && !orders && !lets_go {
             return;
         }
         if !self.barriers.unflushed || self.options.ordering == Ordering::Trusted {
@@ -311,6 +312,7 @@ impl Core {
         self.barriers.kept_back = false;
         self.barriers.ordering = std::mem::take(&mut self.barriers.brought);
         self.barriers.flushing = Some(written);
+        self.nvram_flushes();
         self.stats.flushes += 1;
         let tag = self.sent.insert(Sent::Flush);
         below.submit(0, Edge::FilesFlush.flush(tag));
@@ -322,6 +324,9 @@ impl Core {
         let ordered = std::mem::take(&mut self.barriers.ordering);
         if Edge::FactsOfFailedFlush.allows(error.is_none()) {
             self.policy.settled(ordered);
+        }
+        if error.is_none() {
+            self.nvram_flushed();
         }
         let result = error.or(self.failed()).map_or(Ok(()), Err);
         self.barriers.settled.extend(calls.into_iter().map(|key| (key, result)));

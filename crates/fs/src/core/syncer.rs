@@ -68,6 +68,11 @@ impl Wheel {
         self.blocks.first().map(|(&(second, _), _)| second * SECONDS)
     }
 
+    /// The next block, and the second in which it is due.
+    fn take_one(&mut self) -> Option<(u64, BlockNo)> {
+        self.blocks.pop_first().map(|((due, _), block)| (due, block))
+    }
+
     /// The next slot, if it is due by `second`.
     fn take(&mut self, second: u64) -> Option<(u64, Vec<BlockNo>)> {
         let first = self.blocks.first().map(|one| one.0.0).filter(|&first| first <= second)?;
@@ -91,6 +96,20 @@ impl Core {
     pub(crate) fn queue_all(&mut self) {
         while let Some((second, blocks)) = self.wheel.take(u64::MAX) {
             self.queue_slot(second, &blocks);
+        }
+    }
+
+    /// Queues the blocks that have been dirty for the longest time, so many of them.
+    pub(crate) fn queue_oldest(&mut self, most: u64) {
+        let mut queued = 0;
+        while queued < most
+            && let Some((due, block)) = self.wheel.take_one()
+        {
+            let Some(slot) = self.cache.find(block) else { continue };
+            if self.cache.get(slot).due == due && self.cache.get(slot).dirty != 0 {
+                self.queue_write(slot);
+                queued += 1;
+            }
         }
     }
 
@@ -131,7 +150,8 @@ impl Core {
 
     /// True if calls should wait until writes complete, because the cache is full of dirty blocks.
     pub fn is_congested(&self) -> bool {
-        self.cache.bytes() > self.options.cache_bytes && !self.sent.is_empty()
+        let is_full = self.cache.bytes() > self.options.cache_bytes || self.is_nvram_full();
+        is_full && !self.sent.is_empty()
     }
 
     /// True if calls that change something should wait, because the policy remembers as much as it

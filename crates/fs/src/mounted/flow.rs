@@ -53,6 +53,9 @@ impl<P: Personality> Mounted<P> {
         loop {
             self.take_frees();
             self.core.relieve();
+            if self.core.relieve_nvram(cx.now()) {
+                self.core.push_output(cx.below);
+            }
             if self.core.is_congested() {
                 break;
             }

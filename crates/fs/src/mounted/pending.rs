@@ -204,6 +204,11 @@ impl Work {
         }
     }
 
+    /// True if all it does is to make something durable.
+    pub(super) fn is_sync(&self) -> bool {
+        matches!(self, Work::Request(Request::Fsync { .. } | Request::Sync))
+    }
+
     /// True if it gives space back.
     pub(super) fn frees(&self) -> bool {
         matches!(self, Work::Reap(_) | Work::Free(_) | Work::Background)

@@ -27,6 +27,12 @@ impl<P: Personality> Mounted<P> {
         mut durable: Durable<P::Mark>,
         cx: &mut FsCx<'_, '_>,
     ) {
+        if self.core.is_durable_at_once() && pending.work.is_sync() {
+            if let Some(mark) = &durable.mark {
+                self.format.is_durable(mark);
+            }
+            return self.end(pending, Ok(Answer::Done), cx);
+        }
         if planted(PlantedBug::AckBeforeDurable) && !pending.again {
             let answer = pending.answer.take().unwrap_or(Answer::Done);
             return self.end(pending, Ok(answer), cx);

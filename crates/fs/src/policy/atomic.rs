@@ -6,8 +6,8 @@
 //! of its operations. Content that an operation gives a place is on the disk before, or goes with
 //! it where both lie in one block of the volume.
 //!
-//! Under `unit` a transaction carries content, too: what operations have written is part of them, and
-//! after a crash content is of the same point in time. A call that writes much is several
+//! Under `unit` a transaction carries content, too: what operations have written is part of them,
+//! and after a crash content is of the same point in time. A call that writes much is several
 //! operations, from its first byte on.
 //!
 //! Space that an operation gives up is free in the maps when its transaction is durable. There is

@@ -8,14 +8,14 @@ use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work};
 use super::table::{Table, heads, told};
-use super::{Parts, Settings, UFS};
+use super::{PLAIN, Parts, Settings, UFS};
 
 pub(super) const PARTS: Parts = Parts {
     name: "dcd/bandwidth",
     source: "paper 002, figure 10",
     title: "random writes of eight sizes to the disk alone",
     systems: &UFS,
-    logged: false,
+    policies: &PLAIN,
     jobs,
     judge,
     chart,

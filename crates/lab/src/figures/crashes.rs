@@ -7,7 +7,7 @@ use super::job::{AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told,
 use super::paper::mkfs;
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{Parts, Settings, paper};
+use super::{LOGGED_TOO, Parts, Settings, paper};
 use crate::files::crashes::{CrashOptions, CrashReport};
 use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
@@ -17,7 +17,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, table 2 and section 4",
     title: "what power cuts at each write of the disk leave",
     systems: &SYSTEMS,
-    logged: true,
+    policies: &LOGGED_TOO,
     jobs,
     judge,
     chart,

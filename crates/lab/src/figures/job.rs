@@ -3,12 +3,13 @@
 //! A job is one run in virtual time. It owns all that it needs, so that jobs of a figure may run at
 //! the same time; their results do not depend on the order.
 
+use super::trends;
 use crate::files::crashes::{self, CrashError, CrashOptions, CrashReport};
 use crate::files::recovery::{self, RecoveryError, RecoveryOptions, RecoveryReport};
 use crate::files::report::{FilesReport, PhaseReport};
 use crate::files::run::{self, FilesOptions, FilesRunError};
 use crate::raw::{self, RawError};
-use crate::sim::{Clock, SimError, SimOptions, SimReport, Target, simulate};
+use crate::sim::{Clock, SimError, SimOptions, Target, simulate};
 use crate::workload::{Pattern, Workload};
 use seekless_disk::spec::FastWrite;
 use seekless_disk::{Spec, SpecError, specs};
@@ -64,6 +65,12 @@ pub enum Platform {
     Barracuda,
     /// The newer disk of paper 000.
     St19101,
+    /// The newer disk of paper 000 as trends have it after three years.
+    InThreeYears,
+    /// After six.
+    InSixYears,
+    /// After nine.
+    InNineYears,
     /// The older disk of paper 000.
     Hp97560,
 }
@@ -75,7 +82,20 @@ impl Platform {
             Platform::Cheetah => "cheetah9lp",
             Platform::Barracuda => "barracuda",
             Platform::St19101 => "st19101",
+            Platform::InThreeYears => "st19101 in 3 years",
+            Platform::InSixYears => "st19101 in 6 years",
+            Platform::InNineYears => "st19101 in 9 years",
             Platform::Hp97560 => "hp97560",
+        }
+    }
+
+    /// The disk that it is made from, and the years since.
+    fn origin(self) -> (Platform, u32) {
+        match self {
+            Platform::InThreeYears => (Platform::St19101, 3),
+            Platform::InSixYears => (Platform::St19101, 6),
+            Platform::InNineYears => (Platform::St19101, 9),
+            plain => (plain, 0),
         }
     }
 
@@ -91,7 +111,9 @@ impl Platform {
     pub fn target(self, angle: u32) -> Result<Target, FigureError> {
         let name = self.name();
         let none = || FigureError::Disk(name, "there is none".to_owned());
-        let mut spec: Spec = specs::find(name).ok_or_else(none)?;
+        let (origin, years) = self.origin();
+        let mut spec: Spec = specs::find(origin.name()).ok_or_else(none)?;
+        trends::after(&mut spec, years);
         if let Some(cache) = &mut spec.cache {
             cache.fast_write = FastWrite::None;
             cache.write_back = None;
@@ -117,6 +139,8 @@ pub struct Volume {
     pub name: &'static str,
     /// The layout.
     pub kind: Kind,
+    /// The layout below it.
+    pub base: Option<Kind>,
     /// The file system takes its answers for durable, though it answers from memory.
     pub at_once: bool,
     /// It carries out one request at a time.
@@ -125,7 +149,7 @@ pub struct Volume {
 
 /// A volume as its layout makes it.
 pub const fn plain(name: &'static str, kind: Kind) -> Volume {
-    Volume { name, kind, at_once: false, one_lock: false }
+    Volume { name, kind, base: None, at_once: false, one_lock: false }
 }
 
 /// Update in place.
@@ -148,8 +172,8 @@ pub const LAYOUTS: [Volume; 4] = [IN_PLACE, VLOG, LOGE, DCD];
 impl Volume {
     /// Options for a program on it.
     pub fn under(self, options: FilesOptions) -> FilesOptions {
-        let Volume { kind, at_once: trust_completions, one_lock, .. } = self;
-        FilesOptions { kind, trust_completions, one_lock, ..options }
+        let Volume { kind, base, at_once: trust_completions, one_lock, .. } = self;
+        FilesOptions { kind, base, trust_completions, one_lock, ..options }
     }
 }
 
@@ -173,13 +197,6 @@ pub enum Work {
     Stream {
         /// They read.
         reads: bool,
-    },
-    /// Random durable updates of a volume behind an NVRAM buffer, without a file system.
-    Buffered {
-        /// Share of the disk that the volume has, in percent.
-        percent: u32,
-        /// Measured updates.
-        updates: u64,
     },
     /// Random writes of so many bytes each to the disk alone, of so many bytes in all.
     Raw {
@@ -216,9 +233,6 @@ pub enum Outcome {
     Files(Box<FilesReport>),
     /// MB (10^6 bytes) per second.
     Stream(f64),
-    /// Updates behind a buffer. It takes seconds, and is not kept.
-    #[serde(skip)]
-    Buffered(Box<SimReport>),
     /// Crashes.
     Crashes(Box<CrashReport>),
     /// A mount after a crash.
@@ -308,8 +322,6 @@ impl Spread {
 const STREAM_REQUESTS: u64 = 2000;
 const STREAM_BLOCKS: u32 = 16;
 const STREAM_DEPTH: u32 = 8;
-/// The NVRAM of paper 000: 6.1 MB (claim V10).
-const NVRAM_BLOCKS: u64 = 6_100_000 / 4096;
 
 impl Job {
     /// A stream of requests to a volume in place.
@@ -338,27 +350,17 @@ impl Job {
         let target = self.platform.target(self.angle)?;
         match &self.work {
             Work::Files(options) => {
+                let target = match options.base {
+                    Some(base) => target
+                        .with_base(base)
+                        .map_err(|error| FigureError::Files(self.name(), error.into()))?,
+                    None => target,
+                };
                 let report = run::run(&target, options, clock);
                 let report = report.map_err(|error| FigureError::Files(self.name(), error))?;
                 Ok(Outcome::Files(Box::new(report)))
             }
             Work::Stream { reads } => self.run_stream(&target, *reads, clock),
-            Work::Buffered { percent, updates } => {
-                let target = target.with_nvram(NVRAM_BLOCKS);
-                let target = target.map_err(|error| FigureError::Stream(self.name(), error.into()));
-                let workload = Workload {
-                    fua: true,
-                    requests: *updates,
-                    warm_up: *updates,
-                    ..Workload::default()
-                };
-                let utilisation = Some(f64::from(*percent) / 100.0);
-                let plain = SimOptions::new(Kind::LFS);
-                let options = SimOptions { workload, utilisation, age: 0.0, ..plain };
-                let report = simulate(&target?, &options, clock);
-                let report = report.map_err(|error| FigureError::Stream(self.name(), error))?;
-                Ok(Outcome::Buffered(Box::new(report)))
-            }
             Work::Raw { each, all } => {
                 let rate = raw::random_writes(&target, *each, *all, 1);
                 rate.map(Outcome::Stream).map_err(|error| FigureError::Raw(self.name(), error))

@@ -4,9 +4,9 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, VLOG, ratio, spent_both};
-use super::small::{CLAIMED, host, mkfs};
 use super::table::{Table, heads, told};
-use super::{Parts, Settings, UFS_AND_LFS, ufs};
+use super::ufs::{CLAIMED, host, mkfs};
+use super::{PLAIN, Parts, Settings, UFS_AND_LFS, lfs, ufs_policy};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -16,7 +16,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figure 7",
     title: "one file of 10 MB, in order and at random",
     systems: &UFS_AND_LFS,
-    logged: false,
+    policies: &PLAIN,
     jobs,
     judge,
     chart,
@@ -46,6 +46,13 @@ fn jobs(settings: &Settings) -> Vec<Job> {
                 jobs.extend(job::files_on(&key, disk, options, (volume, &CLAIMED)));
             }
         }
+        for volume in lfs::BOTH.into_iter().filter(|_| lfs::is_asked(settings)) {
+            let amount = Amount { seed: settings.seed, ..Amount::one_user() };
+            let options = lfs::options(ProgramKind::Large, amount);
+            let variant = disk.name().to_owned();
+            let key = Key { policy: lfs::POLICY.name(), volume: volume.name, variant };
+            jobs.extend(job::files_on(&key, disk, options, (volume, &lfs::BOTH)));
+        }
     }
     jobs
 }
@@ -65,12 +72,10 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         let columns = PHASES.map(|name| name.replace(' ', "/"));
         let title = format!("MB/s on {} until all is on the disk", disk.name());
         let mut table = Table::new(title, heads("policy, volume", columns));
-        for policy in results.policies() {
-            for volume in results.volumes() {
-                let of = |name: &&str| results.phase(policy, volume, disk.name(), name).map(rate);
-                let cells = PHASES.iter().map(|name| told(of(name)));
-                table.row(format!("{policy}, {volume}"), cells.collect());
-            }
+        for (policy, volume) in lfs::systems(results) {
+            let of = |name: &&str| results.phase(policy, volume, disk.name(), name).map(rate);
+            let cells = PHASES.iter().map(|name| told(of(name)));
+            table.row(format!("{policy}, {volume}"), cells.collect());
         }
         tables.push(table);
     }
@@ -79,7 +84,7 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
 }
 
 fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
-    let policy = ufs(results);
+    let policy = ufs_policy(results);
     let (plain, vlog) = (IN_PLACE.name, VLOG.name);
     let of = |disk: Platform, volume, name: &str| results.phase(policy, volume, disk.name(), name);
     let against = |disk, one: (&'static str, &str), two: (&'static str, &str)| {
@@ -115,25 +120,49 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
     let says = "random writes that the file system sorts: the virtual log against in place";
     let claim = judge.claim("V38g", says);
     claim.at_least(1.02, against(st, one, two), because(st, one, two));
-    for (id, says) in [
-        ("V38a", "LFS is below UFS in the first two phases"),
-        ("V38d", "LFS writes faster at random than in order, as its cache absorbs overwrites"),
-        ("V38h", "LFS writes slightly faster on the virtual log than in place"),
+    lfs_claims(results, judge);
+}
+
+/// V38a, c, d and h: LFS on the newer disk.
+fn lfs_claims(results: &Results<'_>, judge: &mut Judge<'_>) {
+    type At = (&'static str, &'static str);
+    let ufs = ufs_policy(results);
+    let disk = Platform::St19101;
+    let (plain, lfs, on_vlog) = (IN_PLACE.name, lfs::LFS.name, lfs::LFS_ON_VLOG.name);
+    let of = |(volume, name): At| {
+        let policy = if volume == plain { ufs } else { lfs::POLICY.name() };
+        results.phase(policy, volume, disk.name(), name)
+    };
+    let against = |one: At, two: At| ratio(of(one).map(rate), of(two).map(rate));
+    let because = |one: At, two: At| move || spent_both((one.0, of(one)), (two.0, of(two)));
+    for (id, says, name) in [
+        ("V38a/write", "LFS in place against UFS, writes in order: below", WRITE),
+        ("V38a/read", "LFS in place against UFS, reads in order: below", READ),
     ] {
-        judge.claim(id, says).untold("LFS is not built");
+        let (one, two) = ((lfs, name), (plain, name));
+        judge.claim(id, says).between(0.0, 1.0, against(one, two), because(one, two));
     }
+    for (id, volume) in [("V38c/lfs", lfs), ("V38c/lfs on vlog", on_vlog)] {
+        let (one, two) = ((volume, READ_AGAIN), (volume, READ));
+        let says = format!("{volume}: reading in order is poor after random writes: part left");
+        let claim = judge.claim(id, says);
+        claim.between(0.0, 0.5, against(one, two), because(one, two));
+    }
+    let (one, two) = ((lfs, RANDOM_WRITE), (lfs, WRITE));
+    let says = "LFS writes faster at random than in order, as its cache absorbs overwrites";
+    judge.claim("V38d", says).at_least(1.0, against(one, two), because(one, two));
+    let (one, two) = ((on_vlog, WRITE), (lfs, WRITE));
+    let says = "LFS writes slightly faster on the virtual log than in place";
+    judge.claim("V38h", says).between(1.0, 1.3, against(one, two), because(one, two));
 }
 
 fn chart(results: &Results<'_>) -> Chart {
     let disk = Platform::St19101.name();
     let mut series = Vec::new();
-    for policy in results.policies() {
-        for volume in results.volumes() {
-            let value = |name: &&str| told(results.phase(policy, volume, disk, name).map(rate));
-            let (name, values) =
-                (format!("{policy}, {volume}"), PHASES.iter().map(value).collect());
-            series.push(Series { name, values, published: false });
-        }
+    for (policy, volume) in lfs::systems(results) {
+        let value = |name: &&str| told(results.phase(policy, volume, disk, name).map(rate));
+        let (name, values) = (format!("{policy}, {volume}"), PHASES.iter().map(value).collect());
+        series.push(Series { name, values, published: false });
     }
     Chart {
         title: format!("One file of 10 MB on {disk}"),

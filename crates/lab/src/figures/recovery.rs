@@ -8,7 +8,7 @@ use super::job::{
 };
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{Parts, Settings, paper};
+use super::{LOGGED_TOO, Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::recovery::{RecoveryOptions, RecoveryReport};
 use crate::files::report::PhaseReport;
@@ -21,7 +21,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, sections 3.2, 4 and 5.3",
     title: "the age of what is in memory only, and mounts after a crash",
     systems: &SYSTEMS,
-    logged: true,
+    policies: &LOGGED_TOO,
     jobs,
     judge,
     chart,

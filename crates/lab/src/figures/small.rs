@@ -7,41 +7,28 @@ use super::job::{
     self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Told, VLOG, Volume, ratio, spent_both,
 };
 use super::table::{Table, heads, told};
-use super::{Parts, Settings, UFS_AND_LFS};
-use crate::files::host::Host;
+use super::ufs::{CLAIMED, host, mkfs};
+use super::{PLAIN, Parts, Settings, UFS_AND_LFS, lfs};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
-use seekless_formats::MkfsOptions;
 
 pub(super) const PARTS: Parts = Parts {
     name: "vlog/small",
     source: "paper 000, figure 6",
     title: "1,500 files of 1 KB are made, read and removed",
     systems: &UFS_AND_LFS,
-    logged: false,
+    policies: &PLAIN,
     jobs,
     judge,
     chart,
 };
 
-/// The volumes that claims name.
-pub(super) const CLAIMED: [Volume; 2] = [IN_PLACE, VLOG];
 const PHASES: [&str; 3] = ["create", "read", "delete"];
 const FILES: u32 = 1500;
 const QUICK_FILES: u32 = 200;
 const POLICY: &str = "sync";
 const DISK: Platform = Platform::St19101;
-
-/// The UFS of paper 000.
-pub(super) fn mkfs() -> MkfsOptions {
-    MkfsOptions { block: 4096, fragment: 1024, bytes_per_inode: 4096, ..MkfsOptions::default() }
-}
-
-/// A host of paper 000.
-pub(super) fn host(name: &'static str) -> Host {
-    Host::find(name).expect("a table of this crate")
-}
 
 fn jobs(settings: &Settings) -> Vec<Job> {
     let mut jobs = Vec::new();
@@ -55,6 +42,16 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             let variant = DISK.name().to_owned();
             let key = Key { policy: policy.name(), volume: volume.name, variant };
             jobs.extend(job::files_on(&key, DISK, options, (volume, &CLAIMED)));
+        }
+    }
+    if lfs::is_asked(settings) {
+        for volume in lfs::BOTH {
+            let files = Some(if settings.quick { QUICK_FILES } else { FILES });
+            let amount = Amount { files, seed: settings.seed, ..Amount::one_user() };
+            let options = lfs::options(ProgramKind::Small, amount);
+            let variant = DISK.name().to_owned();
+            let key = Key { policy: lfs::POLICY.name(), volume: volume.name, variant };
+            jobs.extend(job::files_on(&key, DISK, options, (volume, &lfs::BOTH)));
         }
     }
     jobs
@@ -90,15 +87,13 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     });
     let title = format!("on {}; speed against {POLICY} in place", DISK.name());
     let mut table = Table::new(title, heads("policy, volume", columns));
-    for policy in results.policies() {
-        for volume in results.volumes() {
-            let cells = PHASES.iter().flat_map(|name| {
-                let of = phase(results, policy, volume, name);
-                let settled = of.clone().map(|phase| phase.settled_seconds);
-                [of.map(seconds), settled, normal(results, policy, volume, name)].map(told)
-            });
-            table.row(format!("{policy}, {volume}"), cells.collect());
-        }
+    for (policy, volume) in lfs::systems(results) {
+        let cells = PHASES.iter().flat_map(|name| {
+            let of = phase(results, policy, volume, name);
+            let settled = of.clone().map(|phase| phase.settled_seconds);
+            [of.map(seconds), settled, normal(results, policy, volume, name)].map(told)
+        });
+        table.row(format!("{policy}, {volume}"), cells.collect());
     }
     let because = |name: &'static str| {
         move || {
@@ -115,20 +110,37 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     let claim =
         judge.claim("V37/read", "UFS on the virtual log reads slightly slower than in place");
     claim.between(0.7, 1.0, speed("read"), because("read"));
-    let claim = judge.claim("V37/lfs", "LFS is far above UFS, and the same on both disks");
-    claim.untold("LFS is not built");
+    lfs_claims(results, judge);
     vec![table]
+}
+
+/// LFS in the phases that write: far above UFS, and the same on both disks.
+fn lfs_claims(results: &Results<'_>, judge: &mut Judge<'_>) {
+    let (lfs, on_vlog) = (lfs::LFS.name, lfs::LFS_ON_VLOG.name);
+    let of = |volume, name| phase(results, lfs::POLICY.name(), volume, name);
+    for name in ["create", "delete"] {
+        let because = || {
+            let plain = phase(results, POLICY, IN_PLACE.name, name);
+            spent_both((IN_PLACE.name, plain), (lfs, of(lfs, name)))
+        };
+        let speed = normal(results, lfs::POLICY.name(), lfs, name);
+        let says = format!("LFS in place, {name}, against UFS in place: far above");
+        judge.claim(format!("V37/lfs/{name}"), says).at_least(3.0, speed, because);
+        let both = ratio(of(on_vlog, name).map(seconds), of(lfs, name).map(seconds));
+        let says = format!("LFS on the virtual log, {name}, against in place: the same");
+        let claim = judge.claim(format!("V37/lfs/same/{name}"), says);
+        claim.between(0.85, 1.15, both, || {
+            spent_both((lfs, of(lfs, name)), (on_vlog, of(on_vlog, name)))
+        });
+    }
 }
 
 fn chart(results: &Results<'_>) -> Chart {
     let mut series = Vec::new();
-    for policy in results.policies() {
-        for volume in results.volumes() {
-            let value = |name: &&str| told(phase(results, policy, volume, name).map(seconds));
-            let (name, values) =
-                (format!("{policy}, {volume}"), PHASES.iter().map(value).collect());
-            series.push(Series { name, values, published: false });
-        }
+    for (policy, volume) in lfs::systems(results) {
+        let value = |name: &&str| told(phase(results, policy, volume, name).map(seconds));
+        let (name, values) = (format!("{policy}, {volume}"), PHASES.iter().map(value).collect());
+        series.push(Series { name, values, published: false });
     }
     Chart {
         title: "1,500 files of 1 KB".to_owned(),

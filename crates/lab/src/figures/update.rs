@@ -11,23 +11,21 @@ use super::claim::Judge;
 use super::job::{
     self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, Told, VLOG, ratio, spent_both, spent_in,
 };
-use super::small::{CLAIMED, host, mkfs};
 use super::table::{Table, heads, told};
-use super::{Parts, Settings, UFS_AND_LFS, ufs};
+use super::ufs::{CLAIMED, host, mkfs};
+use super::updates::{DATA_ONLY, PLATFORMS, QUICK_UPDATES, amount, fresh, ms, volume_blocks};
+use super::{PLAIN, Parts, Settings, UFS_AND_LFS, generations, lfs, stacked, ufs_policy};
 use crate::files::host::Host;
-use crate::files::programs::{Amount, ProgramKind};
-use crate::files::report::PhaseReport;
+use crate::files::programs::ProgramKind;
 use crate::files::run::FilesOptions;
-use seekless_engine::units::BLOCK_BYTES;
 use seekless_fs::policy::PolicyKind;
-use seekless_layouts::Kind;
 
 pub(super) const PARTS: Parts = Parts {
     name: "vlog/update",
-    source: "paper 000, figures 8 and 9",
+    source: "paper 000, figures 8 to 10",
     title: "durable updates of random blocks of one file",
     systems: &UFS_AND_LFS,
-    logged: false,
+    policies: &PLAIN,
     jobs,
     judge,
     chart,
@@ -37,52 +35,13 @@ const PERCENTS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const QUICK_PERCENTS: [u32; 2] = [30, 80];
 /// Utilisations of layouts that no claim names.
 const FEW_PERCENTS: [u32; 2] = [30, 80];
-/// Share of the volume that `df` counts.
-const COUNTED: f64 = 0.88;
-const UPDATES: u32 = 2000;
-const QUICK_UPDATES: u32 = 150;
-const QUICK_WARM_UP: u32 = 500;
 /// Updates right after the virtual log was compacted, and the idleness for that.
 const FRESH_UPDATES: u32 = 300;
 const REST_SECONDS: u32 = 30;
 const WITH_INODE: &str = "update";
-const DATA_ONLY: &str = "update, data only";
-
-/// Hosts with disks, as in figure 9.
-const PLATFORMS: [(&str, Platform); 3] = [
-    ("sparc10", Platform::Hp97560),
-    ("sparc10", Platform::St19101),
-    ("ultra170", Platform::St19101),
-];
-
 /// A run of figure 8.
 fn curve(host: &str, disk: Platform, percent: u32) -> String {
     format!("{host}, {}, {percent} %", disk.name())
-}
-
-/// A run of figure 9.
-fn fresh(host: &str, disk: Platform) -> String {
-    format!("{host}, {}, 80 %, compacted", disk.name())
-}
-
-/// The largest volume that the layouts of claims can have on a disk; less if a layout has less
-/// room.
-fn volume_blocks(disk: Platform, kind: Kind) -> Option<u64> {
-    let target = disk.target(0).ok()?;
-    let claimed = CLAIMED.iter().map(|volume| volume.kind);
-    claimed.chain([kind]).map(|kind| target.largest_volume(kind)).min()
-}
-
-/// Amounts for a file of this share of the volume.
-fn amount(settings: &Settings, blocks: u64, percent: u32) -> Amount {
-    let bytes = (blocks * BLOCK_BYTES as u64) as f64 * COUNTED * f64::from(percent) / 100.0;
-    Amount {
-        file_bytes: Some(bytes as u64 / BLOCK_BYTES as u64 * BLOCK_BYTES as u64),
-        updates: Some(if settings.quick { QUICK_UPDATES } else { UPDATES }),
-        warm_up: settings.quick.then_some(QUICK_WARM_UP),
-        seed: settings.seed,
-        ..Amount::one_user()
-    }
 }
 
 fn jobs(settings: &Settings) -> Vec<Job> {
@@ -132,14 +91,9 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             push(policy, host(name), disk, 80, true, fresh(name, disk));
         }
     }
+    jobs.extend(generations::jobs(settings));
     jobs.extend(buffered::jobs(settings));
     jobs
-}
-
-/// Mean milliseconds of an update.
-fn ms(phase: &PhaseReport) -> f64 {
-    let updates = phase.by_call.get("fsync").map_or(0, |call| call.calls);
-    phase.elapsed_seconds * 1e3 / updates.max(1) as f64
 }
 
 fn percents(results: &Results<'_>) -> Vec<u32> {
@@ -158,21 +112,20 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         tables.push(by_utilisation(results, host, disk));
     }
     tables.push(platforms(results));
+    tables.push(stacked::table(results));
+    tables.push(generations::table(results));
     tables.push(buffered::table(results));
     claims(results, judge);
     buffered::claims(results, judge);
     faster(results, judge);
+    stacked::claims(results, judge);
+    generations::claim(results, judge);
     tables
 }
 
 /// Milliseconds of an update, by utilisation.
 fn by_utilisation(results: &Results<'_>, host: &str, disk: Platform) -> Table {
-    let mut runs = Vec::new();
-    for policy in results.policies() {
-        for volume in results.volumes() {
-            runs.push((policy, volume));
-        }
-    }
+    let runs = lfs::ufs(results);
     let columns = runs.iter().flat_map(|(policy, volume)| {
         [format!("{policy}/{volume}/with inode"), format!("{policy}/{volume}/data only")]
     });
@@ -215,7 +168,7 @@ fn platforms(results: &Results<'_>) -> Table {
 
 /// V39: the disk alone, and the shape of the curves.
 fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
-    let policy = ufs(results);
+    let policy = ufs_policy(results);
     let phase = |host: &str, disk: Platform, volume: &'static str, percent: u32| {
         results.phase(policy, volume, &curve(host, disk, percent), DATA_ONLY)
     };
@@ -263,7 +216,7 @@ fn claims(results: &Results<'_>, judge: &mut Judge<'_>) {
 
 /// V41 and V42: how much faster the virtual log is on three platforms.
 fn faster(results: &Results<'_>, judge: &mut Judge<'_>) {
-    let policy = ufs(results);
+    let policy = ufs_policy(results);
     let phase = |(host, disk): (&str, Platform), volume: &'static str| {
         results.phase(policy, volume, &fresh(host, disk), DATA_ONLY)
     };
@@ -290,15 +243,13 @@ fn faster(results: &Results<'_>, judge: &mut Judge<'_>) {
 fn chart(results: &Results<'_>) -> Chart {
     let percents = percents(results);
     let mut series = Vec::new();
-    for policy in results.policies() {
-        for volume in results.volumes() {
-            let value = |percent: &u32| {
-                let variant = curve("sparc10", Platform::St19101, *percent);
-                told(results.phase(policy, volume, &variant, DATA_ONLY).map(ms))
-            };
-            let values = percents.iter().map(value).collect();
-            series.push(Series { name: format!("{policy}, {volume}"), values, published: false });
-        }
+    for (policy, volume) in lfs::ufs(results) {
+        let value = |percent: &u32| {
+            let variant = curve("sparc10", Platform::St19101, *percent);
+            told(results.phase(policy, volume, &variant, DATA_ONLY).map(ms))
+        };
+        let values = percents.iter().map(value).collect();
+        series.push(Series { name: format!("{policy}, {volume}"), values, published: false });
     }
     Chart {
         title: "Durable updates of random blocks, sparc10 with st19101".to_owned(),

@@ -1,5 +1,6 @@
 //! Programs: what users do, in phases, as functions of a seed.
 
+pub(super) mod burst;
 mod large;
 mod micro;
 mod news;
@@ -18,6 +19,8 @@ use std::fmt;
 /// A program by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramKind {
+    /// Bursts of durable updates with pauses between them (paper 000, figures 11 and 12).
+    Burst,
     /// Files of each size are made, read, written and removed (paper 001, figures 1 and 2).
     Micro,
     /// 1,500 files of 1 KB in one directory (paper 000, figure 6).
@@ -42,7 +45,8 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// All of them with their names.
-    pub const ALL: [(ProgramKind, &str); 10] = [
+    pub const ALL: [(ProgramKind, &str); 11] = [
+        (ProgramKind::Burst, "burst"),
         (ProgramKind::Micro, "micro"),
         (ProgramKind::Small, "small"),
         (ProgramKind::Large, "large"),
@@ -58,6 +62,7 @@ impl ProgramKind {
     /// What it does, in a line.
     pub fn summary(self) -> &'static str {
         match self {
+            ProgramKind::Burst => "overwrite random blocks of one file durably, in bursts",
             ProgramKind::Micro => "make, read, write and remove files of each size",
             ProgramKind::Small => "1,500 files of 1 KB in one directory",
             ProgramKind::Large => "one file of 10 MB, sequentially and at random",
@@ -98,11 +103,15 @@ pub struct Amount {
     /// Directories over which `pairs` is spread (1). The time of a synchronous call is a whole
     /// number of revolutions, which depends on where directory and inode lie.
     pub placements: Option<u32>,
-    /// Bytes of the file of `update` (8 MiB).
+    /// Bytes of the file of `update` and `burst` (8 MiB).
     pub file_bytes: Option<u64>,
-    /// Measured updates of `update` (1,000).
+    /// Bytes of a burst of `burst` (512 KiB).
+    pub burst_bytes: Option<u64>,
+    /// Milliseconds between bursts (0).
+    pub idle_ms: Option<u32>,
+    /// Measured updates of `update` (1,000) and `burst` (4,000).
     pub updates: Option<u32>,
-    /// Updates of `update` before the measured ones: twice the file if not given.
+    /// Updates of both before the measured ones: twice the file if not given.
     pub warm_up: Option<u32>,
     /// Seconds of idleness: of `tree` after each phase, as a phase of its own; of `micro` after the
     /// files were made; of `update` before it is measured.
@@ -167,6 +176,7 @@ impl Phase {
 /// The phases of a program.
 pub fn phases(kind: ProgramKind, amount: &Amount) -> Vec<Phase> {
     match kind {
+        ProgramKind::Burst => burst::phases(amount),
         ProgramKind::Micro => micro::phases(amount),
         ProgramKind::Small => small::phases(amount),
         ProgramKind::Large => large::phases(amount),

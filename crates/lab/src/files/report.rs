@@ -1,5 +1,6 @@
 //! The report of a program: what each phase took, of the calls and of the disks.
 
+use super::programs::burst;
 use super::run::FilesOptions;
 use super::watch::Responses;
 use crate::disk_time::DiskTime;
@@ -7,7 +8,7 @@ use crate::histogram::{Latencies, LatencyMs};
 use crate::interned::{self, Name};
 use crate::sim::Target;
 use seekless_engine::account::Account;
-use seekless_engine::units::{SECONDS, Time};
+use seekless_engine::units::{MILLIS, SECONDS, Time};
 use seekless_fs::core::CoreOptions;
 use seekless_fs::policy::journal::JournalOptions;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,53 @@ pub(super) struct Tally {
     pub kinds: BTreeMap<&'static str, Latencies>,
     pub bytes: u64,
     pub steps: u64,
+    pub updates: Updates,
+}
+
+/// Writes that are made durable by the next call of their user.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Updates {
+    /// When the last write of a user began.
+    began: BTreeMap<usize, Time>,
+    latencies: Latencies,
+    /// Sums of milliseconds and of their squares.
+    sum: f64,
+    squares: f64,
+}
+
+impl Updates {
+    /// A write has been answered.
+    pub fn wrote(&mut self, user: usize, submitted: Time) {
+        self.began.insert(user, submitted);
+    }
+
+    /// A call for durability has been answered.
+    pub fn synced(&mut self, user: usize, answered: Time) {
+        let Some(began) = self.began.remove(&user) else { return };
+        let ms = (answered - began) as f64 / MILLIS as f64;
+        self.latencies.record_ns(answered - began);
+        self.sum += ms;
+        self.squares += ms * ms;
+    }
+
+    fn report(&self) -> Option<UpdateReport> {
+        let updates = self.latencies.count();
+        let count = updates.max(1) as f64;
+        let variance = self.squares / count - (self.sum / count).powi(2);
+        let (latency_ms, deviation_ms) = (self.latencies.latency_ms(), variance.max(0.0).sqrt());
+        (updates > 0).then_some(UpdateReport { updates, latency_ms, deviation_ms })
+    }
+}
+
+/// Durable updates: writes with the calls that make them durable.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UpdateReport {
+    /// Their number.
+    pub updates: u64,
+    /// From the write to the answer of the call for durability.
+    pub latency_ms: LatencyMs,
+    /// Standard deviation of that.
+    pub deviation_ms: f64,
 }
 
 /// Times of a phase in nanoseconds.
@@ -77,6 +125,9 @@ pub struct PhaseReport {
     /// Calls by kind.
     #[serde(deserialize_with = "interned::map")]
     pub by_call: BTreeMap<&'static str, CallReport>,
+    /// Durable updates, in the phases of `burst`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<UpdateReport>,
     /// Where the time of each simulated disk went, until everything was on it.
     pub disk_time: Vec<DiskTime>,
     /// Counters of the file system.
@@ -176,6 +227,9 @@ pub struct FilesReport {
     pub host: Name,
     /// Bytes of its cache.
     pub cache_bytes: u64,
+    /// Bytes of changes that survive a power cut in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvram_bytes: Option<u64>,
     /// Seed of the run.
     pub seed: u64,
     /// The measured phases.
@@ -219,6 +273,7 @@ impl PhaseReport {
         responses: Responses,
     ) -> PhaseReport {
         let Times { answered, settled, busy, cpu_ns, host_ns } = times;
+        let is_burst = phase == burst::NAME;
         let count = |kind: &str| tally.kinds.get(kind).map_or(0, Latencies::count);
         let calls = tally.kinds.values().map(Latencies::count).sum();
         let files = count("create").max(count("open")).max(count("unlink"));
@@ -238,6 +293,7 @@ impl PhaseReport {
             megabytes_per_second: per_second(tally.bytes, settled) / 1e6,
             files_per_second: per_second(files, settled),
             by_call: by_call.collect(),
+            updates: tally.updates.report().filter(|_| is_burst),
             disk_time: accounts.iter().map(|one| DiskTime::new(one, settled)).collect(),
             file_system: counters.file_system,
             volume: counters.volume,
@@ -280,7 +336,8 @@ impl FilesReport {
             },
             users: options.amount.users,
             host: options.host.name,
-            cache_bytes: options.cache_bytes.unwrap_or(options.host.cache_bytes),
+            cache_bytes: options.cache_bytes(),
+            nvram_bytes: options.nvram.map(|nvram| nvram.bytes),
             seed: options.amount.seed,
             phases,
             sensitivity: Vec::new(),

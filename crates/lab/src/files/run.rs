@@ -19,6 +19,7 @@ use seekless_formats::{FsError, MkfsOptions, MountOptions};
 use seekless_formats::{Kind as FsKind, MountedFs};
 use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::call::{Request, Timestamp};
+use seekless_fs::core::nvram::Nvram;
 use seekless_fs::core::{CoreOptions, Ordering};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::JournalOptions;
@@ -32,6 +33,12 @@ pub const MOST_USERS: usize = 1024;
 /// paper 001 (claim J4).
 const JOURNAL_BYTES: u64 = 128 << 20;
 
+/// Bytes of a cache that survives a power cut at least: one operation fits.
+const LEAST_NVRAM: u64 = 1 << 20;
+/// The policies under which a cache may survive a power cut: those that wait for nothing.
+pub const NVRAM_POLICIES: [PolicyKind; 3] =
+    [PolicyKind::Async, PolicyKind::Atomic, PolicyKind::Unit];
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
@@ -41,6 +48,8 @@ pub struct FilesOptions {
     pub amount: Amount,
     /// The layout below.
     pub kind: Kind,
+    /// The layout below it, if the target has one.
+    pub base: Option<Kind>,
     /// Options of the layout.
     pub options: Options,
     /// The format of the file system.
@@ -67,6 +76,8 @@ pub struct FilesOptions {
     pub data_order: bool,
     /// As [`CoreOptions::write_age_s`].
     pub write_age_s: u64,
+    /// As [`CoreOptions::nvram`].
+    pub nvram: Option<Nvram>,
 }
 
 impl FilesOptions {
@@ -76,6 +87,7 @@ impl FilesOptions {
             program,
             amount: Amount::default(),
             kind,
+            base: None,
             options: Options::default(),
             file_system: FsKind::default(),
             mkfs: MkfsOptions::default(),
@@ -88,7 +100,17 @@ impl FilesOptions {
             one_lock: false,
             data_order: true,
             write_age_s: CoreOptions::default().write_age_s,
+            nvram: None,
         }
+    }
+}
+
+impl FilesOptions {
+    /// Bytes of cached blocks. What survives a power cut is not less than its size, with room for
+    /// what is read.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        let asked = self.cache_bytes.unwrap_or(self.host.cache_bytes);
+        asked.max(self.nvram.map_or(0, |nvram| 2 * nvram.bytes))
     }
 }
 
@@ -101,6 +123,12 @@ pub enum FilesRunError {
     /// The program does nothing.
     #[error("{0} does nothing: it needs at least one file or update")]
     Nothing(ProgramKind),
+    /// The policy orders writes, or answers when they are on the disk.
+    #[error("a cache that survives a power cut: the policy {0} waits for the disk")]
+    Nvram(&'static str),
+    /// It holds too little.
+    #[error("a cache of {0} bytes that survives a power cut: it must hold {LEAST_NVRAM}")]
+    SmallNvram(u64),
     /// The volume does not fit.
     #[error(
         "a volume of {asked} blocks of 4 KiB: layout {kind} has room for {largest} on this disk"
@@ -157,6 +185,12 @@ pub fn run(
     let users = options.amount.users;
     if users == 0 || users > MOST_USERS {
         return Err(FilesRunError::Users(users));
+    }
+    if options.nvram.is_some() && !NVRAM_POLICIES.contains(&options.policy) {
+        return Err(FilesRunError::Nvram(options.policy.name()));
+    }
+    if let Some(nvram) = options.nvram.filter(|one| one.bytes < LEAST_NVRAM) {
+        return Err(FilesRunError::SmallNvram(nvram.bytes));
     }
     let mut world = World::new(target, options)?;
     let mut reports = Vec::new();
@@ -395,12 +429,18 @@ fn join_journal(
 }
 
 fn mount_options(options: &FilesOptions, node: &Node, now: Time) -> MountOptions {
-    let cache_bytes = options.cache_bytes.unwrap_or(options.host.cache_bytes);
+    let cache_bytes = options.cache_bytes();
     let now = Timestamp::try_from(now).unwrap_or(Timestamp::MAX);
     let ordering = ordering(options, node);
-    let FilesOptions { data_order, write_age_s, .. } = *options;
-    let core =
-        CoreOptions { cache_bytes, ordering, data_order, write_age_s, ..CoreOptions::default() };
+    let FilesOptions { data_order, write_age_s, nvram, .. } = *options;
+    let core = CoreOptions {
+        cache_bytes,
+        ordering,
+        data_order,
+        write_age_s,
+        nvram,
+        ..CoreOptions::default()
+    };
     MountOptions { core, policy: options.policy, journal: options.journal, now }
 }
 
@@ -422,6 +462,11 @@ impl Tally {
     fn record(&mut self, answered: &Answered<'_>) {
         let latencies = self.kinds.entry(kind(answered.request)).or_default();
         latencies.record_ns(answered.answered - answered.submitted);
+        match answered.request {
+            Request::Write { .. } => self.updates.wrote(answered.user, answered.submitted),
+            Request::Fsync { .. } => self.updates.synced(answered.user, answered.answered),
+            _ => {}
+        }
     }
 }
 

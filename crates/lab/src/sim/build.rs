@@ -37,6 +37,8 @@ pub struct Target {
     log: Option<Box<Target>>,
     /// Blocks of an NVRAM buffer in front of log-structured layouts.
     nvram: Option<u64>,
+    /// The layout below log-structured ones.
+    base: Option<Kind>,
     /// The disk for the log of a file system.
     journal: Option<Box<Target>>,
 }
@@ -67,8 +69,8 @@ impl Target {
     ) -> Target {
         let (name, make) = (name.to_owned(), Box::new(make));
         let (headers, zoned, array) = (false, false, None);
-        let (log, nvram, journal) = (None, None, None);
-        Target { name, blocks, headers, zoned, make, array, log, nvram, journal }
+        let (log, nvram, base, journal) = (None, None, None, None);
+        Target { name, blocks, headers, zoned, make, array, log, nvram, base, journal }
     }
 
     /// The same target with sector headers that layouts may use, as disks have them.
@@ -150,6 +152,24 @@ impl Target {
         Ok(Target { nvram: Some(blocks), ..self })
     }
 
+    /// The same target with a volume of another layout below log-structured ones: LFS on the
+    /// virtual log (section 5 of the virtual log paper). Other layouts ignore it.
+    ///
+    /// # Errors
+    /// If it is an array.
+    pub fn with_base(self, base: Kind) -> Result<Target, LayoutError> {
+        if self.array.is_some() {
+            let reason = format!("an array has no {base} between it and another layout");
+            return Err(LayoutError::BadSize(reason));
+        }
+        Ok(Target { base: Some(base), ..self })
+    }
+
+    /// The layout below this one, if there is one.
+    fn base(&self, kind: Kind) -> Option<Kind> {
+        self.base.filter(|&base| kind.is_log_structured() && base != kind)
+    }
+
     /// The same target with another device for the log of a file system. Without it, that device
     /// equals the first one. Only policies with a log on a volume of its own use it.
     #[must_use]
@@ -202,13 +222,17 @@ impl Target {
             (None, Some(blocks)) => {
                 format!("{}, {} KiB NVRAM", self.name, blocks * BLOCK_BYTES as u64 / 1024)
             }
-            (None, None) => self.name.clone(),
+            (None, None) => match self.base(kind) {
+                Some(base) => format!("{base} on {}", self.name),
+                None => self.name.clone(),
+            },
         }
     }
 
     /// The largest volume of a layout, in blocks.
     pub(crate) fn largest_volume(&self, kind: Kind) -> u64 {
-        if self.log(kind).is_some() { self.blocks } else { kind.largest_volume(self.blocks) }
+        let blocks = self.base(kind).map_or(self.blocks, |base| base.largest_volume(self.blocks));
+        if self.log(kind).is_some() { self.blocks } else { kind.largest_volume(blocks) }
     }
 
     /// Memory that answers at once: shows the cost of the software alone.
@@ -271,6 +295,9 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
     if let Some(log) = target.log(options.kind) {
         return build_attached(target, log, options, blocks);
     }
+    if let Some(base) = target.base(options.kind) {
+        return build_on_base(target, base, options, blocks);
+    }
     let SimOptions { kind, seed, headers, ref options, .. } = *options;
     let mut cells = Cells::new(target.blocks());
     if target.headers && headers && kind == Kind::LOGE {
@@ -290,6 +317,27 @@ fn build_plain(target: &Target, options: &SimOptions, blocks: u64) -> Result<Nod
     let mount = MountOptions { arm: lender.arm(), volatile, options, ..MountOptions::default() };
     let (layer, _, _) = seekless_layouts::mount(&mut MediumDisk(&mut cells), &mount)?;
     Ok(Node::new(layer, vec![target.device(Box::new(cells))], seed))
+}
+
+/// The same on a volume of another layout, as large as the disk has room for. Only a mount reads
+/// the superblocks of the upper one: they stay on a blank medium.
+fn build_on_base(
+    target: &Target,
+    base: Kind,
+    options: &SimOptions,
+    blocks: u64,
+) -> Result<Node, LayoutError> {
+    let lower = SimOptions { seed: options.seed, ..SimOptions::new(base) };
+    let below = Nested::new(build_plain(target, &lower, base.largest_volume(target.blocks()))?);
+    let SimOptions { kind, seed, ref options, .. } = *options;
+    let id = u128::from(seed) << 64 | u128::from(blocks);
+    let mut blank = Cells::new(below.blocks());
+    let format = FormatOptions::new(kind, blocks, id).with(options.clone());
+    seekless_layouts::format(&mut MediumDisk(&mut blank), &format)?;
+    let (volatile, options) = (below.volatile(), options.clone());
+    let mount = MountOptions { volatile, options, ..MountOptions::default() };
+    let (layer, _, _) = seekless_layouts::mount(&mut MediumDisk(&mut blank), &mount)?;
+    Ok(Node::new(layer, vec![Box::new(below)], seed))
 }
 
 /// The same with the log of a disk caching disk on a device of its own. The origin is as large as

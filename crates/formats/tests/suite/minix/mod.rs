@@ -2,7 +2,7 @@
 
 mod damage;
 mod limits;
-mod scripts;
+pub mod scripts;
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;

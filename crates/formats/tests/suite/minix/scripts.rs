@@ -26,7 +26,7 @@ fn formatted(kind: Kind, block: u32, parts: bool) -> Node {
 }
 
 /// What the format cannot hold, as the model takes it.
-fn limits(block: u32) -> Limits {
+pub(crate) fn limits(block: u32) -> Limits {
     Limits {
         most_bytes: 0x7fff_ffff,
         most_links: KIND.limits.links,

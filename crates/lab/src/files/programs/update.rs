@@ -6,11 +6,17 @@ use super::{Amount, Phase, steps};
 use crate::files::steps::{Step, write_all};
 use seekless_engine::rng::Rng;
 
-const BYTES: u64 = 8 << 20;
+pub(super) const BYTES: u64 = 8 << 20;
 const UPDATES: u32 = 1000;
 /// Bytes of an update, and of a write that fills the file.
-const UNIT: u32 = 4096;
+pub(super) const UNIT: u32 = 4096;
 const FILL_UNIT: u32 = 64 << 10;
+
+/// Makes the file durably.
+pub(super) fn fill(units: u64) -> impl Iterator<Item = Step> {
+    let make = [Step::Create { file: 1, dir: 0 }].into_iter();
+    make.chain(write_all(1, units * u64::from(UNIT), FILL_UNIT)).chain([Step::Sync])
+}
 
 /// The phases.
 pub fn phases(amount: &Amount) -> Vec<Phase> {
@@ -29,9 +35,7 @@ pub fn phases(amount: &Amount) -> Vec<Phase> {
         })
     };
     let mut phases = vec![Phase::prepares(users, |user| {
-        let make = [Step::Create { file: 1, dir: 0 }].into_iter();
-        let fill = make.chain(write_all(1, units * u64::from(UNIT), FILL_UNIT));
-        steps(fill.chain([Step::Sync]).chain(updates(user, "update: before", warm_up, true)))
+        steps(fill(units).chain(updates(user, "update: before", warm_up, true)))
     })];
     for (name, data_only) in [("update", false), ("update, data only", true)] {
         let rest = amount.rest();
