@@ -1,7 +1,8 @@
 //! Disk specifications as the command line names them: a built-in name or a TOML file.
 
 use crate::failure::{Exit, Failure};
-use seekless_disk::{Spec, SpecError, specs};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use seekless_disk::{ReadAhead, Spec, SpecError, specs};
 use seekless_engine::size::Size;
 use seekless_lab::sim::Target;
 use std::fs::File;
@@ -66,10 +67,32 @@ pub fn file_of(text: &str) -> &Path {
 ///
 /// # Errors
 /// As for [`find`], and if the disk cannot be simulated.
-pub fn target(text: &str, change: impl FnOnce(&mut Spec)) -> Result<Target, Failure> {
+pub fn target(
+    text: &str,
+    read_ahead: Option<ReadAhead>,
+    change: impl FnOnce(&mut Spec),
+) -> Result<Target, Failure> {
     let mut spec = find(text)?;
     change(&mut spec);
-    Target::disk(&spec, None).map_err(|error| blame(text, &error))
+    if read_ahead.is_some() && (spec.cache.is_some() || spec.simple.is_some()) {
+        return Err(Failure::usage(format!("--read-ahead: {text} has no track buffer"))
+            .hint("leave it out, or choose a disk with one, such as st19101"));
+    }
+    Target::disk(&spec, read_ahead).map_err(|error| blame(text, &error))
+}
+
+/// The policies of a track buffer, on the command line.
+pub fn read_aheads() -> impl TypedValueParser<Value = ReadAhead> {
+    let known = [
+        PossibleValue::new("none").help("nothing"),
+        PossibleValue::new("forward").help("what follows a read; what lies before it is dropped"),
+        PossibleValue::new("whole-track").help("all of a track, as the virtual log wants it"),
+    ];
+    PossibleValuesParser::new(known).map(|name| match &name[..] {
+        "none" => ReadAhead::None,
+        "forward" => ReadAhead::Forward,
+        _ => ReadAhead::WholeTrack,
+    })
 }
 
 fn blame(text: &str, error: &SpecError) -> Failure {

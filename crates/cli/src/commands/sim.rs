@@ -10,8 +10,8 @@ use crate::spec;
 use crate::term::Progress;
 use clap::ValueEnum;
 use seekless_arrays::Level;
-use seekless_disk::Spec;
 use seekless_disk::spec::{Discipline, Queue};
+use seekless_disk::{ReadAhead, Spec};
 use seekless_engine::io::IoError;
 use seekless_engine::size::Size;
 use seekless_engine::span::Span;
@@ -56,6 +56,10 @@ pub struct Args {
     /// `wolf` or `hylog`. It answers durable writes. Other layouts ignore it.
     #[arg(long, value_name = "SIZE", conflicts_with = "log")]
     nvram: Option<Size>,
+    /// What a disk with a track buffer reads ahead: `none`, `forward` or `whole-track`. [default: as
+    /// the disk has it]
+    #[arg(long, value_name = "HOW", value_parser = spec::read_aheads())]
+    read_ahead: Option<ReadAhead>,
     /// Simulate on an array of such disks: 0, 1 or 5.
     #[arg(long, value_name = "LEVEL")]
     raid: Option<Level>,
@@ -240,9 +244,9 @@ pub fn run(args: &Args, given: &Given, out: &mut dyn Write) -> Outcome {
 /// The disk, or an array of such disks.
 fn target(args: &Args, disk: &str) -> Result<Target, Failure> {
     let change = |spec: &mut Spec| args.scheduler.iter().for_each(|rule| rule.apply(spec));
-    let target = spec::target(disk, change)?;
+    let target = spec::target(disk, args.read_ahead, change)?;
     if let Some(log) = &args.log {
-        let log = spec::target(log, change)?;
+        let log = spec::target(log, None, change)?;
         return target.with_log(log).map_err(|error| Failure::usage(error.to_string()));
     }
     let target = match args.raid {

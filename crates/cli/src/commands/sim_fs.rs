@@ -11,8 +11,8 @@ use crate::spec;
 use crate::term::Progress;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use journal::JournalArgs;
-use seekless_disk::Spec;
 use seekless_disk::spec::FastWrite;
+use seekless_disk::{ReadAhead, Spec};
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_formats::{Kind as FsKind, MkfsOptions};
 use seekless_fs::core::nvram::{Nvram, NvramFlush};
@@ -82,6 +82,10 @@ pub struct Args {
     /// The disk reports a write when it is on the platter, though its cache could report it early.
     #[arg(long)]
     no_write_cache: bool,
+    /// What a disk with a track buffer reads ahead: `none`, `forward` or `whole-track`. [default: as
+    /// the disk has it]
+    #[arg(long, value_name = "HOW", value_parser = spec::read_aheads())]
+    read_ahead: Option<ReadAhead>,
     /// Users, each with the whole program.
     #[arg(long, value_name = "N", default_value_t = 1)]
     users: usize,
@@ -256,15 +260,15 @@ fn target(args: &Args) -> Result<Target, Failure> {
             cache.write_back = None;
         }
     };
-    let mut target = spec::target(&args.disk, change)?;
+    let mut target = spec::target(&args.disk, args.read_ahead, change)?;
     if let Some(journal) = args.journal.disk() {
-        target = target.with_journal(spec::target(journal, change)?);
+        target = target.with_journal(spec::target(journal, None, change)?);
     }
     if let Some(base) = args.base {
         target = target.with_base(base).map_err(|error| Failure::usage(error.to_string()))?;
     }
     let Some(log) = &args.log else { return Ok(target) };
-    let log = spec::target(log, change)?;
+    let log = spec::target(log, None, change)?;
     target.with_log(log).map_err(|error| Failure::usage(error.to_string()))
 }
 

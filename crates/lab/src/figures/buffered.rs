@@ -29,8 +29,11 @@ fn variant(percent: u32) -> String {
 pub(super) fn jobs(settings: &Settings) -> Vec<Job> {
     let percents = if settings.quick { &QUICK_PERCENTS[..] } else { &PERCENTS[..] };
     let updates = Some(if settings.quick { QUICK_UPDATES } else { UPDATES });
-    let disk = DISK.target(0).ok().map(|target| target.blocks() * BLOCK_BYTES as u64);
-    let Some(disk) = disk.filter(|_| lfs::is_asked(settings)) else { return Vec::new() };
+    let Some(target) = DISK.target(0).ok().filter(|_| lfs::is_asked(settings)) else {
+        return Vec::new();
+    };
+    let disk = target.blocks() * BLOCK_BYTES as u64;
+    let volume_blocks = Some(target.largest_volume(lfs::LFS.kind));
     let job = |&percent: &u32| {
         let bytes = (disk as f64 * COUNTED * f64::from(percent) / 100.0) as u64;
         let amount = Amount {
@@ -40,7 +43,7 @@ pub(super) fn jobs(settings: &Settings) -> Vec<Job> {
             ..Amount::one_user()
         };
         let options = lfs::with_nvram(ProgramKind::Update, amount);
-        let options = FilesOptions { host: Host::none(), ..options };
+        let options = FilesOptions { host: Host::none(), volume_blocks, ..options };
         let key =
             Key { policy: lfs::POLICY.name(), volume: lfs::LFS.name, variant: variant(percent) };
         job::files(&key, DISK, &lfs::LFS.under(options))

@@ -75,6 +75,8 @@ fn jobs(settings: &Settings) -> Vec<Job> {
         };
         if lfs::is_asked(settings) {
             let options = lfs::with_nvram(ProgramKind::Burst, amount(target.blocks()));
+            let volume_blocks = Some(target.largest_volume(LFS.kind));
+            let options = FilesOptions { volume_blocks, ..options };
             push(lfs::POLICY, LFS, options);
         }
         for policy in ufs_policies(settings) {

@@ -1,10 +1,10 @@
 //! Claims about eager writing that need a whole run, at the level of blocks.
 
-use seekless_disk::{Spec, specs};
+use seekless_disk::{ReadAhead, Spec, specs};
 use seekless_engine::units::{MILLIS, Time};
 use seekless_lab::model::{Overrides, Params, locate};
 use seekless_lab::sim::{SimOptions, SimReport, Target, simulate};
-use seekless_lab::workload::{Bursts, Workload};
+use seekless_lab::workload::{Bursts, Pattern, Workload};
 use seekless_layouts::Kind;
 
 fn no_clock() -> u64 {
@@ -97,6 +97,25 @@ fn v35_only_overwrites_free_blocks() {
     let (early, late) = (after(100), after(10_000));
     // Blocks superseded by the last commits wait for their reuse.
     assert!((early - late).abs() <= 4.0, "{early} blocks were free, then {late}");
+}
+
+/// V36: blocks that were written in order lie on a track in the order in which the head met them. A
+/// buffer that drops what lies before a read loses them; one that keeps the whole track does not.
+#[test]
+fn v36_reads_in_order_want_the_whole_track() {
+    let reads = |kind: Kind, read_ahead: ReadAhead| {
+        let pattern = Pattern::Sequential;
+        let workload = Workload { pattern, read_share: 1.0, requests: 4000, ..Workload::default() };
+        let options = SimOptions { workload, age: 0.0, ..SimOptions::new(kind) };
+        let target = Target::disk(&disk("st19101"), Some(read_ahead)).expect("it has a buffer");
+        simulate(&target, &options, no_clock).expect("nothing is lost").latency_ms.mean
+    };
+    let [forward, whole] =
+        [ReadAhead::Forward, ReadAhead::WholeTrack].map(|policy| reads(Kind::VLOG, policy));
+    assert!(forward > 1.2 * whole, "{forward} ms against {whole} ms");
+    let [none, plain] =
+        [ReadAhead::None, ReadAhead::Forward].map(|policy| reads(Kind::INPLACE, policy));
+    assert!(plain < 0.5 * none, "in place, forward is enough: {plain} ms against {none} ms");
 }
 
 fn bursts(seed: u64, idle_ns: Time) -> f64 {
