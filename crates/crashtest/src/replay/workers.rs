@@ -7,6 +7,7 @@ use super::stop::Stop;
 use crate::session::CrashImage;
 use std::io;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 /// What had been acknowledged before the power went.
@@ -168,7 +169,9 @@ impl Bench<'_> {
                         // The sender has no more jobs, or the receiver of the results is gone.
                         let Ok(job) = job else { return };
                         let number = job.number;
-                        if results.send((number, self.judge(job))).is_err() {
+                        // Without an answer for each job the loop below would wait for ever.
+                        let judged = catch_unwind(AssertUnwindSafe(|| self.judge(job)));
+                        if results.send((number, judged)).is_err() {
                             return;
                         }
                     }
@@ -193,10 +196,56 @@ impl Bench<'_> {
                     results_in.recv().expect("a worker ends after its last result");
                 debug_assert!(running > 0, "a result without a job");
                 running -= 1;
+                let result = result.unwrap_or_else(|panic| resume_unwind(panic));
                 open &= done(number, result?).is_continue();
             }
             drop(jobs);
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::mount::Way;
+    use seekless_calls::model::Tree;
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// Panics at one state.
+    struct Panics;
+
+    impl Checker for Panics {
+        fn check(&self, _: &Path, _: &[(&str, String)]) -> io::Result<Checked> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn check_tree(&self, _: &Tree, variables: &[(&str, String)]) -> io::Result<Checked> {
+            let name = variables.iter().find(|(name, _)| *name == "SEEKLESS_STATE");
+            assert!(name.is_none_or(|(_, name)| name != "1"), "planted");
+            Ok(Checked { verdict: Verdict::Good, output: String::new() })
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_check_ends_all_of_them() {
+        let (sender, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let dir = tempfile::tempdir().expect("a directory");
+            let place = Place::new(Way::Copy, dir.path()).expect("a place");
+            let stop = Stop::new().expect("a descriptor");
+            let bench = Bench { place: &place, checker: &Panics, stop: &stop };
+            let mut jobs = 0..2;
+            let mut next = || {
+                let number = jobs.next()?;
+                let image = CrashImage::Tree(Arc::new(Tree::new(Arc::from([]))));
+                Some(Job { number, image, name: number.to_string(), acked: Acked::default() })
+            };
+            let all = || bench.all(2, &mut next, &mut |_, _| ControlFlow::Continue(()));
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(all)).is_err());
+        });
+        let panicked = ended.recv_timeout(Duration::from_secs(30));
+        assert_eq!(panicked, Ok(true), "the others wait for ever");
     }
 }

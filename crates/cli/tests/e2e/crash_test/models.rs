@@ -37,24 +37,23 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    /// A crash test as a user without rights, in an environment without anything.
+    /// A crash test as a user without rights, in an environment without anything. Signals reach it
+    /// although a background job of a shell ignores SIGINT.
     fn test(&self, arguments: &[&str]) -> Command {
-        let mut test = match rustix::process::geteuid().is_root() {
-            true => {
-                let mut test = command("setpriv");
-                test.args([
-                    "--reuid",
-                    USER,
-                    "--regid",
-                    USER,
-                    "--clear-groups",
-                    "--bounding-set=-all",
-                ]);
-                test.arg(&self.program);
-                test
-            }
-            false => command(&self.program),
-        };
+        let mut test = command("env");
+        test.arg("--default-signal=HUP,INT");
+        if rustix::process::geteuid().is_root() {
+            test.args([
+                "setpriv",
+                "--reuid",
+                USER,
+                "--regid",
+                USER,
+                "--clear-groups",
+                "--bounding-set=-all",
+            ]);
+        }
+        test.arg(&self.program);
         test.arg("crash-test").current_dir(self.path("tmp")).env("TMPDIR", self.path("tmp"));
         test.args(arguments);
         test
