@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub enum Error {
     /// The processor or the operating system is not known.
     #[error(
-        "system calls cannot be recorded on this machine; use Linux on x86-64, or record a disk or \
-         through FUSE, as root"
+        "system calls cannot be recorded on this machine; use Linux on x86-64 or aarch64, or \
+         record a disk or through FUSE, as root"
     )]
     Unsupported,
     /// The kernel does not let this process trace its children.

@@ -6,8 +6,8 @@ use super::{At, FCHMODAT2, Follow, Of, Op, Place, REMOVEXATTRAT, Row, SETXATTRAT
 pub(crate) const AUDIT_ARCH: u32 = 0xc000_00b7;
 /// No number belongs to another convention; 32-bit programs have another architecture.
 pub(crate) const FOREIGN_BIT: Option<u32> = None;
-/// The table is complete, but no program has been recorded with it yet.
-pub(crate) const IS_OFFERED: bool = false;
+/// Calls of this processor are known.
+pub(crate) const IS_OFFERED: bool = true;
 
 const OLD: [Row; 1] =
     [(libc::SYS_renameat, Op::Rename(At::Dir(0), At::Dir(2), None), When::Always)];
