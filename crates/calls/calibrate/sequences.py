@@ -16,8 +16,8 @@ The exit code of `search` and `again` is 1 if the model forbids a tree, or none 
 A sequence runs on the kernel with a journal commit each second (`wait` is longer), and again under
 the recorder of system calls. `--tune` sets the times of write-back and of the log of XFS during a
 search, for the whole machine. `trees` (examples/trees) compares the trees with the model."""
-import argparse, contextlib, ctypes, itertools, json, mmap, os, random, signal, stat, subprocess
-import sys, tempfile, time
+import argparse, contextlib, ctypes, fcntl, itertools, json, mmap, os, random, shutil, signal, stat
+import struct, subprocess, sys, tempfile, time
 
 ME = os.path.abspath(__file__)
 SETUP = "mkdir d; write a 0 100; write b 0 5000; write d/a 0 4096; sync"
@@ -27,9 +27,13 @@ KERNELS = {  # of each model: the file system, the size of its disk, its mount o
     "xfs": ("xfs", "300M", ""),
     "btrfs": ("btrfs", "128M", "commit=1"),
 }
+# Modes of fallocate. The last two want whole blocks, and Btrfs has neither.
+ALLOCATIONS = {"punch": 3, "zero": 16, "allocate": 0, "collapse": 8, "insert": 32}
+FICLONE, FICLONERANGE = 0x40049409, 0x4020940D
 # Write-back and the log of XFS begin after a second, so that a `wait` shows them.
 TUNED = {"fs/xfs/xfssyncd_centisecs": "100", "vm/dirty_writeback_centisecs": "50",
          "vm/dirty_expire_centisecs": "50"}
+ADMIN = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
 
 
 def write(file, at, data):
@@ -72,6 +76,22 @@ def perform(top, words, letter):
         os.setxattr(path(rest[0]), "user.x", letter * int(rest[1]))
     elif what == "removexattr":
         os.removexattr(path(rest[0]), "user.x")
+    elif what in ("copy", "clone", "clone-range"):
+        source = os.open(path(rest[0]), os.O_RDONLY)
+        target = os.open(path(rest[1]), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if what == "clone":
+                fcntl.ioctl(target, FICLONE, source)
+            else:
+                from_at, to_at, length = map(int, rest[2:])
+                if what == "copy":
+                    os.copy_file_range(source, target, length, from_at, to_at)
+                else:
+                    wanted = struct.pack("qQQQ", source, from_at, length, to_at)
+                    fcntl.ioctl(target, FICLONERANGE, wanted)
+        finally:
+            os.close(source)
+            os.close(target)
     elif what == "unnamed":  # a file without a name that gets one
         file = os.open(path("."), os.O_RDWR | os.O_TMPFILE, 0o644)
         os.pwrite(file, letter * int(rest[1]), 0)
@@ -97,8 +117,8 @@ def perform(top, words, letter):
         elif what == "flush":  # starts write-back, makes nothing durable
             at, length = map(int, rest[1:] or (0, 0))
             ctypes.CDLL(None).sync_file_range(file, ctypes.c_int64(at), ctypes.c_int64(length), 2)
-        elif what in ("punch", "zero", "allocate"):
-            mode, numbers = {"punch": 3, "zero": 16, "allocate": 0}[what], map(int, rest[1:])
+        elif what in ALLOCATIONS:
+            mode, numbers = ALLOCATIONS[what], map(int, rest[1:])
             ctypes.CDLL(None).fallocate(file, mode, *map(ctypes.c_int64, numbers))
         os.close(file)
 
@@ -167,6 +187,7 @@ def sequence(rng):
     name = lambda: rng.choice(NAMES)
     size = lambda: rng.choice([10, 100, 3000, 4096, 5000, 10, 100, 3000, 4096, 5000, 20000, 65536])
     both = lambda: rng.choice(NAMES + ["d"])
+    place, block = lambda: rng.choice([0, 0, 50, 4096]), lambda: rng.choice([0, 4096, 8192])
     make = [
         (3, lambda: f"create {name()}"), (5, lambda: f"append {name()} {size()}"),
         (5, lambda: f"write {name()} {rng.choice([0, 0, 50, 4096])} {size()}"),
@@ -192,6 +213,10 @@ def sequence(rng):
         (2, lambda: f"{rng.choice(['sync-write', 'dsync-write'])} {name()} "
                     f"{rng.choice([0, 50, 4096])} {size()}"),
         (1, lambda: f"link {name()} c; unlink {name()}"), (1, lambda: f"symlink a {name()}"),
+        (3, lambda: f"copy {name()} {name()} {place()} {place()} {size()}"),
+        (2, lambda: f"clone {name()} {name()}"),
+        (2, lambda: f"clone-range {name()} {name()} {block()} {block()} {block() or 4096}"),
+        (3, lambda: f"{rng.choice(['collapse', 'insert'])} {name()} {block()} {block() or 4096}"),
         (1, lambda: f"exchange {name()} {both()}"), (1, lambda: f"unnamed {name()} {size()}"),
     ]
     weights = [weight for weight, _ in make]
@@ -230,9 +255,31 @@ def record(args, text, place):
     command = [args.seekless, "crash-test", "--model", "ext4", "--check", "true {dir}"]
     command += ["--setup", f"python3 -SE {ME} setup {{dir}}", "--samples", "1", "--exhaustive", "1"]
     command += ["--run", f"NO_WAIT=1 python3 -SE {ME} run {{dir}} '{text}'"]
-    command += ["--dir", os.path.join(place, "model")]
-    subprocess.run(command, capture_output=True)
-    return os.path.join(place, "model", "run.calls")
+    # Which calls succeed depends on the file system.
+    with tempfile.TemporaryDirectory(dir=os.path.join(args.out, "own")) as own:
+        subprocess.run([*command, "--dir", own], capture_output=True)
+        calls = os.path.join(place, "model", "run.calls")
+        os.makedirs(os.path.dirname(calls))
+        if os.path.exists(os.path.join(own, "run.calls")):
+            shutil.copy(os.path.join(own, "run.calls"), calls)
+    return calls
+
+
+@contextlib.contextmanager
+def recorded_on(args):
+    """Mounts a file system of the same kind as `own`, for recordings."""
+    own, image = os.path.join(args.out, "own"), os.path.join(args.out, "own.img")
+    os.makedirs(own)
+    with open(image, "w") as file:
+        file.truncate(512 << 20)
+    subprocess.run([f"mkfs.{KERNELS[args.fs][0]}", "-q", image], check=True, env=ADMIN)
+    subprocess.run(["mount", "-o", "loop", image, own], check=True, env=ADMIN)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", own], check=True, env=ADMIN)
+        os.remove(image)
+        os.rmdir(own)
 
 
 def trees(args, *words):
@@ -378,19 +425,21 @@ def main():
     parser.add_argument("--seconds", type=int, default=900)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--having", default="", help="only sequences with one of these calls")
     args = parser.parse_intermixed_args()
     number, end = args.seed * 10000, time.time() + args.seconds
     if args.what == "again":
         return not again(args)
     if args.what in ("needed", "store"):
         return {"needed": needed, "store": store}[args.what](args)
-    if args.what in ("one", "minimise"):
-        return (one if args.what == "one" else minimise)(args, args.text, number) and None
-    rng = random.Random(args.seed)
-    with tuned(TUNED if args.tune else {}):
+    rng, wanted = random.Random(args.seed), set(args.having.split(",")) - {""}
+    with tuned(TUNED if args.tune else {}), recorded_on(args):
+        if args.what in ("one", "minimise"):
+            return (one if args.what == "one" else minimise)(args, args.text, number) and None
         while time.time() < end:
-            number += 1
-            one(args, sequence(rng), number)
+            text, number = sequence(rng), number + 1
+            if not wanted or wanted & set(text.replace(";", "").split()):
+                one(args, text, number)
     return not again(args)
 
 

@@ -2,7 +2,7 @@
 
 use crate::arch::{Op, Place};
 use crate::content::open_for_reading;
-use crate::pending::{InCall, Reached, Spot, Subject, xattr};
+use crate::pending::{InCall, MOVES, Reached, Spot, Subject, xattr};
 use crate::session::Session;
 use crate::stat::Stat;
 use crate::tracee::{Opened, Tracee, split};
@@ -23,6 +23,8 @@ const RWF_NOAPPEND: i32 = 32;
 const SYNC_BIT: i32 = libc::O_SYNC & !libc::O_DSYNC;
 /// `RENAME_WHITEOUT`.
 const WHITEOUT: u64 = 4;
+/// The pages of a file that reach a disk as a whole.
+const PAGE: u64 = 4096;
 /// `FICLONE`; the other request is `FICLONERANGE`.
 const WHOLE_CLONE: u32 = 0x4004_9409;
 
@@ -184,11 +186,8 @@ impl Session<'_> {
         let (mode, at, length) = (args[1] as i32, args[2], args[3]);
         let size = opened.again()?.size;
         let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
-        let how = if mode & (libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE) != 0 {
-            // What is behind the place moves: it is written anew.
-            self.record.resize(ino, size);
-            let file = self.file(ino, opened)?;
-            return self.record.written(ino, file.as_raw_fd(), at, size.saturating_sub(at));
+        let how = if mode & MOVES != 0 {
+            return self.left_move(ino, opened, at, size);
         } else if mode & libc::FALLOC_FL_PUNCH_HOLE != 0 {
             AllocateHow::Punch
         } else if mode & libc::FALLOC_FL_ZERO_RANGE != 0 {
@@ -199,6 +198,32 @@ impl Session<'_> {
             AllocateHow::Extend
         };
         self.record.allocate(ino, at, length, how, size);
+        Ok(())
+    }
+
+    /// What is behind a place has moved: each of its pages becomes zeros and is written anew.
+    ///
+    /// XFS moves one extent a transaction. A power cut meanwhile leaves a gap of zeros between
+    /// the pages that moved and those that did not. So zeros come in the order in which it moves
+    /// pages, and a file is as large as it is at any time until all are in their places.
+    fn left_move(&mut self, ino: Ino, opened: &Opened, from: u64, size: u64) -> io::Result<()> {
+        let before = opened.stat.size;
+        let file = self.file(ino, opened)?;
+        let all = before.max(size);
+        let mut pages: Vec<u64> = (from / PAGE..all.div_ceil(PAGE)).collect();
+        if size > before {
+            pages.reverse();
+            self.record.resize(ino, size);
+        }
+        for page in pages {
+            let (at, end) = ((page * PAGE).max(from), ((page + 1) * PAGE).min(all));
+            let how = AllocateHow::Zero { keep_size: true };
+            self.record.allocate(ino, at, end - at, how, all);
+            self.record.written(ino, file.as_raw_fd(), at, end.min(size).saturating_sub(at))?;
+        }
+        if size < before {
+            self.record.resize(ino, size);
+        }
         Ok(())
     }
 

@@ -9,6 +9,11 @@ use seekless_fs::call::Ino;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Modes of `fallocate` that move what is behind a place.
+pub(crate) const MOVES: i32 = libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE;
+/// Bytes that such a call moves at most; each page of them is on record.
+const MOST_MOVED: u64 = 64 << 20;
+
 /// A name in a directory, as a call gives it.
 #[derive(Debug)]
 pub(crate) struct Spot {
@@ -121,6 +126,13 @@ pub(crate) fn has_path(op: Op) -> bool {
 /// True if a call may wait for other processes: it overlaps with their calls.
 pub(crate) fn may_block(entered: &Entered) -> bool {
     entered.number == libc::SYS_splice || entered.number == libc::SYS_sendfile
+}
+
+/// True if a call would move more of a file than is kept on record.
+pub(crate) fn moves_too_much(op: Op, args: &[u64; 6], subject: &Subject) -> bool {
+    let Subject::File(_, opened) = subject else { return false };
+    let moves = op == Op::Allocate && args[1] as i32 & MOVES != 0;
+    moves && opened.stat.size.saturating_sub(args[2]) > MOST_MOVED
 }
 
 /// Extended attributes of a path.

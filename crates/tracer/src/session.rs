@@ -9,7 +9,9 @@ use crate::arch::{self, Op};
 use crate::error::Error;
 use crate::filter::OF_FOREIGN;
 use crate::options::{Exit, Options, Recording, Syncs};
-use crate::pending::{InCall, State, Subject, Thread, has_path, is_sync, may_block};
+use crate::pending::{
+    InCall, State, Subject, Thread, has_path, is_sync, may_block, moves_too_much,
+};
 use crate::ptrace::{self, Entered, Event, Peek};
 use crate::record::Record;
 use crate::start::{Started, start};
@@ -271,6 +273,9 @@ impl<'a> Session<'a> {
                 arch::skip(tid, 0);
                 numbers.into_iter().for_each(|number| self.record.sync_answered(number, 0));
                 ptrace::resume(tid, 0);
+            }
+            Some(subject) if moves_too_much(op, &entered.args, &subject) => {
+                self.refuse(tid, "fallocate that moves more than 64 MiB", libc::EOPNOTSUPP);
             }
             Some(subject) => {
                 if !is_sync(op) && !may_block(&entered) {

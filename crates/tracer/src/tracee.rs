@@ -193,10 +193,12 @@ impl Opened {
         std::fs::read_link(self.path())
     }
 
-    /// The descriptor of the recorder, if it can be read through.
+    /// The descriptor of the recorder, if it can be read through. With `O_DIRECT`, many devices
+    /// want buffers that begin a sector.
     pub(crate) fn readable(&self, flags: i32) -> Option<RawFd> {
         let reads = matches!(flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR);
-        self.copy.as_ref().filter(|_| reads && flags & libc::O_PATH == 0).map(|fd| fd.as_raw_fd())
+        let is_usable = reads && flags & (libc::O_PATH | libc::O_DIRECT) == 0;
+        self.copy.as_ref().filter(|_| is_usable).map(|fd| fd.as_raw_fd())
     }
 
     /// Position and flags of the open file.

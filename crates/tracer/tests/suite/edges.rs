@@ -1,6 +1,6 @@
 //! Hard cases, each in a program of its own that is recorded and checked.
 
-use crate::harness::{PLAIN_USER, Place, assert_complete, is_root, python, shell, words};
+use crate::harness::{PLAIN_USER, Place, Xfs, assert_complete, is_root, python, shell, words};
 use seekless_calls::{Entry, Foreign};
 use seekless_fs::call::Request;
 use seekless_tracer::{Recording, Syncs};
@@ -75,6 +75,29 @@ fn modes_of_fallocate() {
     assert_eq!(count(&recording, "allocate"), 5);
 }
 
+/// Each page that moves becomes zeros first: from the front if a range goes, from the end if one is
+/// put in.
+#[test]
+fn pages_that_fallocate_moves() {
+    let Some(recording) = check("moves") else { return };
+    let zeros = recording.entries.iter().filter_map(|entry| match entry {
+        Entry::Call { call, .. } => match call.request {
+            Request::Allocate { at, .. } => Some(at / 4096),
+            _ => None,
+        },
+        _ => None,
+    });
+    let zeros: Vec<u64> = zeros.collect();
+    if zeros.is_empty() {
+        return eprintln!("skipped: this file system moves nothing");
+    }
+    assert_eq!(zeros, [1, 2, 3, 4, 4, 3, 2]);
+    let (page, size) = (["allocate", "write"], "setattr");
+    let collapsed = [&page[..], &page, &page, &["allocate", size]].concat();
+    let inserted = [&[size][..], &page, &page, &page].concat();
+    assert_eq!(words(&recording), [vec!["make", "write"], collapsed, inserted].concat());
+}
+
 #[test]
 fn names_of_all_kinds() {
     check("names");
@@ -123,9 +146,24 @@ fn files_that_are_only_written() {
     assert_eq!(count(&recording, "write"), 11);
 }
 
+/// A file system that has no clones refuses them, and nothing is on record.
 #[test]
 fn clones_of_files() {
     check("clones");
+}
+
+/// The loop device wants buffers of `O_DIRECT` that begin a sector.
+#[test]
+fn clones_moves_and_direct_writes_on_xfs() {
+    let Some(xfs) = Xfs::new() else { return };
+    for (case, writes) in [("clones", 3), ("copies", 7), ("moves", 7), ("direct", 2)] {
+        let place = Place::below(&xfs.path());
+        let Some(mut command) = python(&["-c", include_str!("edge.py"), case]) else { return };
+        command.current_dir(place.run()).env("OUTER", place.outer());
+        let recording = place.record(place.options(), command);
+        assert_complete(&recording, &place);
+        assert_eq!(count(&recording, "write"), writes, "{case}: {:?}", words(&recording));
+    }
 }
 
 #[test]

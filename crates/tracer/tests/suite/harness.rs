@@ -14,7 +14,12 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Place {
-        let outer = TempDir::new().unwrap();
+        Place::below(&std::env::temp_dir())
+    }
+
+    /// The same below a directory.
+    pub fn below(dir: &Path) -> Place {
+        let outer = TempDir::new_in(dir).unwrap();
         std::fs::create_dir(outer.path().join("run")).unwrap();
         Place { outer }
     }
@@ -47,6 +52,39 @@ impl Place {
 
     pub fn record(&self, options: Options, command: Command) -> Recording {
         Recorder::new(options).run(command, &AtomicBool::new(false)).unwrap()
+    }
+}
+
+/// A mounted XFS, which goes with this.
+pub struct Xfs {
+    dir: TempDir,
+}
+
+impl Xfs {
+    /// `None`, with a line that says so, if this process cannot mount one.
+    pub fn new() -> Option<Xfs> {
+        let dir = TempDir::new().unwrap();
+        let image = dir.path().join("image");
+        std::fs::create_dir(dir.path().join("mnt")).unwrap();
+        std::fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
+        let script = "mkfs.xfs -q image && mount -o loop image mnt";
+        let mut command = shell(script, dir.path());
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        if !command.output().unwrap().status.success() {
+            eprintln!("skipped: this process cannot make and mount an XFS");
+            return None;
+        }
+        Some(Xfs { dir })
+    }
+
+    pub fn path(&self) -> std::path::PathBuf {
+        self.dir.path().join("mnt")
+    }
+}
+
+impl Drop for Xfs {
+    fn drop(&mut self) {
+        let _ = shell("umount mnt", self.dir.path()).status();
     }
 }
 

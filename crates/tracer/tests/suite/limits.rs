@@ -147,6 +147,21 @@ fn calls_that_cannot_be_recorded_are_refused_and_named() {
     assert_eq!(recording.refused, ["io_setup", "io_uring_setup"]);
 }
 
+#[test]
+fn moves_of_large_files_are_refused_and_named() {
+    let place = Place::new();
+    let text = "import ctypes, os; c = ctypes.CDLL(None, use_errno=True)\n\
+                f = os.open('f', os.O_CREAT | os.O_RDWR); os.ftruncate(f, 1 << 40)\n\
+                n = ctypes.c_long; move = lambda mode, at: c.fallocate(f, mode, n(at), n(4096))\n\
+                assert move(8, 0) == -1 and ctypes.get_errno() == 95\n\
+                assert move(32, 1 << 39) == -1 and ctypes.get_errno() == 95\n";
+    let Some(mut command) = python(&["-c", text]) else { return };
+    command.current_dir(place.run());
+    let recording = place.record(place.options(), command);
+    assert_complete(&recording, &place);
+    assert_eq!(recording.refused, ["fallocate that moves more than 64 MiB"]);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_other_conventions_are_refused() {
