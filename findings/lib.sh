@@ -116,8 +116,8 @@ java_env() {
 
 # Runs `seekless crash-test` on a program that knows `setup`, `run` and `check`, each followed by a
 # directory. Options come before `--`; more options come from SEEKLESS_OPTIONS. The bounds by models
-# are small, so that most tests take a minute. FINDINGS_FS names a
-# file system of the kernel to test on, which needs root; FINDINGS_SIZE is the size of its disk, and
+# are small, so that most tests take a minute; a script may set others in `bounds`. FINDINGS_FS names
+# a file system of the kernel to test on, which needs root; FINDINGS_SIZE is the size of its disk, and
 # FINDINGS_MODELS names the models in place of a file system.
 # crash_test OPTION... -- PROGRAM ARGUMENT...
 crash_test() {
@@ -129,7 +129,7 @@ crash_test() {
     shift
     program=$(quote "$@")
     judge=$(quote sh "$findings/lib/judge.sh")
-    on="--model ${FINDINGS_MODELS:-ext4,xfs,posix} --exhaustive 3 --samples 8"
+    on="--model ${FINDINGS_MODELS:-ext4,xfs,posix} ${bounds:---exhaustive 3 --samples 8}"
     [ -z "${FINDINGS_FS:-}" ] || on="--fs $FINDINGS_FS --size ${FINDINGS_SIZE:-320M}"
     eval "exec $(quote "$SEEKLESS") crash-test $on$options ${SEEKLESS_OPTIONS:-} \
         --setup \"\$program setup {dir}\" --run \"\$program run {dir}\" \
