@@ -122,6 +122,7 @@ planted_bugs! {
     TrimReusesEarly: "the space of trimmed records is reused before a superblock says so",
     EpochReused: "a log goes on with the epoch of a crash in front of what the crash has left",
     TailPastGap: "a log is read past sectors that a crash has lost",
+    BitForgotten: "a new zone is not marked in the map",
 }
 
 impl PlantedBug {
@@ -303,6 +304,18 @@ impl PlantedBug {
         PlantedBug::UnnamedCounts,
         PlantedBug::TransactionSplit,
         PlantedBug::UnitForgetsContent,
+    ];
+
+    /// Bugs for Minix: of the core that file systems share, and its own.
+    pub const MINIX: [PlantedBug; 8] = [
+        PlantedBug::AckBeforeDurable,
+        PlantedBug::ErrorSwallowed,
+        PlantedBug::FreedAtOnce,
+        PlantedBug::BitForgotten,
+        PlantedBug::MovedKeepsParent,
+        PlantedBug::PointerBeforeContent,
+        PlantedBug::FactAtCompletion,
+        PlantedBug::TransactionSplit,
     ];
 
     /// Bugs for the log as a service.

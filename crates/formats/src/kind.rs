@@ -4,6 +4,7 @@ use crate::error::FsError;
 use crate::options::{MkfsOptions, MountOptions, SwitchOptions};
 use crate::report::{Checked, Extent, Repaired};
 use seekless_engine::disk::Disk;
+use seekless_engine::planted::PlantedBug;
 use seekless_engine::units::BlockNr;
 use seekless_fs::call::{Ino, Timestamp};
 use seekless_fs::core::page::{Mask, Page};
@@ -44,6 +45,10 @@ pub struct KindLimits {
     pub name_bytes: usize,
     /// Names of an object at most.
     pub links: u32,
+    /// Bytes of a file at most; fewer where addresses of small blocks do not reach that far.
+    pub file_bytes: u64,
+    /// The largest number of an owner or a group.
+    pub owner: u32,
     /// Space can be allocated that was not written, and holes can be made.
     pub allocates: bool,
     /// The disk tells objects apart that had the same number one after the other.
@@ -72,6 +77,8 @@ pub struct KindDescriptor {
     pub limits: KindLimits,
     /// The prover can judge it.
     pub is_proved: bool,
+    /// The policies in which a planted bug can show.
+    pub planted: fn(PlantedBug) -> &'static [PolicyKind],
     /// True if a volume holds such a file system, whole or damaged.
     ///
     /// Errors: those of the volume.

@@ -68,6 +68,7 @@ pages! {
     log_service: "docs/manual/log-service.md",
     switch_policy: "docs/manual/switch-policy.md",
     transactions: "docs/manual/transactions.md",
+    minix: "docs/manual/minix.md",
     files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",
     failed_member: "docs/manual/failed-member.md",

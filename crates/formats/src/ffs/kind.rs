@@ -13,10 +13,12 @@ use crate::kind::{KindDescriptor, KindLimits, MountedFs};
 use crate::options::MkfsOptions;
 use crate::report::{self, Checked, Nature, Repaired, Severity};
 use seekless_engine::disk::Disk;
+use seekless_engine::planted::PlantedBug;
 use seekless_engine::units::BlockNr;
 use seekless_fs::call::MOST_NAME;
 use seekless_fs::core::page::{Mask, Page};
 use seekless_fs::policy::PolicyKind;
+use seekless_fs::policy::planted::policies;
 use seekless_fs::tx::BlockNo;
 
 /// What FFS declares.
@@ -29,12 +31,18 @@ pub static KIND: KindDescriptor = KindDescriptor {
     limits: KindLimits {
         name_bytes: MOST_NAME,
         links: MOST_LINKS as u32,
+        file_bytes: u64::MAX,
+        owner: u32::MAX,
         allocates: true,
         generations: true,
         time_step: 1,
         marks_unmounts: true,
     },
     is_proved: true,
+    planted: |bug| match PlantedBug::FILES.contains(&bug) || PlantedBug::JOURNAL.contains(&bug) {
+        true => policies(bug),
+        false => &[],
+    },
     is_on,
     defaults: MkfsOptions::default,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),

@@ -10,6 +10,7 @@ use crate::error::FsError;
 use crate::kind::{KindDescriptor, MountedFs};
 use crate::report::Checked;
 use seekless_engine::disk::Disk;
+use seekless_engine::planted::PlantedBug;
 use seekless_fs::core::page::{Mask, Page};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::tx::BlockNo;
@@ -22,7 +23,8 @@ pub static KIND: KindDescriptor = KindDescriptor {
     summary: "Minix, version 3, as Linux has it",
     policies: &POLICIES,
     limits: super::ondisk::LIMITS,
-    is_proved: false,
+    is_proved: true,
+    planted,
     is_on,
     defaults,
     mkfs: |disk, options| super::mkfs(disk, options).map(|report| report.to_string()),
@@ -42,6 +44,17 @@ pub static KIND: KindDescriptor = KindDescriptor {
     repair: super::repair,
     extents,
 };
+
+/// The policies in which a planted bug can show. Transactions need no guards, and hold more zones
+/// than those of metadata.
+fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
+    match bug {
+        PlantedBug::PointerBeforeContent | PlantedBug::FactAtCompletion => &[PolicyKind::Async],
+        PlantedBug::FreedAtOnce | PlantedBug::TransactionSplit => &[PolicyKind::Atomic],
+        bug if PlantedBug::MINIX.contains(&bug) => &POLICIES,
+        _ => &[],
+    }
+}
 
 fn no_log() -> FsError {
     FsError::BadOption("Minix has no log; leave out --abandon-journal".to_owned())

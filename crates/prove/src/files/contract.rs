@@ -13,7 +13,7 @@ pub mod table;
 
 use damage::{Damage, Damages};
 use operation::{Operation, Operations};
-use seekless_formats::Finding;
+use seekless_formats::{Finding, Kind};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
 use table::{Contract, Durable, Row};
@@ -38,6 +38,11 @@ pub enum Rules {
         /// Content may be written after what leads to it.
         data: DataMode,
     },
+    /// Minix, which writes transactions of the volume or orders nothing.
+    Minix {
+        /// It writes transactions.
+        atomic: bool,
+    },
     /// A contract that a test has changed, to see the prover find what it promises too much.
     Changed(&'static Contract),
 }
@@ -47,7 +52,7 @@ impl Rules {
     pub const UNLOGGED: [Rules; 5] =
         [Rules::Async, Rules::Sync, Rules::Soft, Rules::Atomic, Rules::Unit];
 
-    /// Those of every policy, with each mode of data where it keeps a log.
+    /// Those of every policy of FFS, with each mode of data where it keeps a log.
     pub fn all() -> Vec<Rules> {
         let logged = DataMode::ALL.into_iter().flat_map(|data| {
             PolicyKind::LOGGED.into_iter().map(move |policy| Rules::Logged { policy, data })
@@ -55,7 +60,17 @@ impl Rules {
         Rules::UNLOGGED.into_iter().chain(logged).collect()
     }
 
-    /// Those of a policy; none if this program does not know it.
+    /// Those of a policy of a format; none if this program does not know it.
+    pub fn of_kind(kind: Kind, policy: PolicyKind, data: DataMode) -> Option<Rules> {
+        match (kind.limits.allocates, policy) {
+            (true, _) => Rules::of(policy, data),
+            (false, PolicyKind::Async) => Some(Rules::Minix { atomic: false }),
+            (false, PolicyKind::Atomic) => Some(Rules::Minix { atomic: true }),
+            _ => None,
+        }
+    }
+
+    /// Those of a policy of FFS; none if this program does not know it.
     pub fn of(policy: PolicyKind, data: DataMode) -> Option<Rules> {
         match policy.is_logged() {
             true => Some(Rules::Logged { policy, data }),
@@ -72,6 +87,8 @@ impl Rules {
             Rules::Atomic => &table::ATOMIC,
             Rules::Unit => &table::UNIT,
             Rules::Logged { policy, data } => logged(policy, data),
+            Rules::Minix { atomic: false } => &table::MINIX_ASYNC,
+            Rules::Minix { atomic: true } => &table::MINIX_ATOMIC,
             Rules::Changed(contract) => contract,
         }
     }
@@ -127,7 +144,7 @@ impl Rules {
         let mut rows = self.contract().rows.iter();
         rows.all(|row| {
             let in_place = row.is_barrier() || row.operation == Operation::Attributes;
-            in_place || row.leaves.has(Damage::Anything)
+            in_place || row.durable == Durable::Refused || row.leaves.has(Damage::Anything)
         })
     }
 }

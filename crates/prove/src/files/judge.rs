@@ -17,51 +17,50 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Sentences of one verdict at most.
 const MOST: usize = 6;
+/// Choices of objects that are tried at most.
+const MOST_TRIALS: u32 = 256;
+/// By inode, the candidate that is taken, and their number.
+type Choices = BTreeMap<u32, (usize, usize)>;
 /// A file that shrinks by more does so in steps, at block boundaries.
 const STEP: u64 = 128 << 10;
 
 /// Everything that is wrong with a tree, a sentence each.
 pub fn judge(world: &World, tree: &Tree, rules: Rules) -> Vec<Complaint> {
-    let mut judge = Judge {
-        world,
-        tree,
-        rules: rules.terms(world.done),
-        objects: BTreeMap::new(),
-        reached: BTreeSet::new(),
-        above: BTreeMap::new(),
-        wrong: Vec::new(),
-    };
-    judge.names();
-    judge.contents();
-    judge.bonds();
-    judge.image();
-    judge.parts();
-    judge.point();
-    if judge.rules.has_content_at_point() {
-        judge.whole_from_start();
-    }
-    judge.wrong
+    explained(world, tree, rules).wrong
 }
 
 /// The objects of a tree that are known, by inode, and those that a change under way has made.
-pub fn known_objects(world: &World, tree: &Tree) -> BTreeMap<u32, Object> {
-    let mut judge = Judge {
-        world,
-        tree,
-        rules: Rules::Soft.terms(world.done),
-        objects: BTreeMap::new(),
-        reached: BTreeSet::new(),
-        above: BTreeMap::new(),
-        wrong: Vec::new(),
-    };
-    judge.names();
-    judge.objects
+pub fn known_objects(world: &World, tree: &Tree, rules: Rules) -> BTreeMap<u32, Object> {
+    explained(world, tree, rules).objects
+}
+
+/// A verdict. Where nothing on the disk tells which of several objects an inode is, the first
+/// choice that explains the whole tree counts; if none does, the likeliest one.
+fn explained<'j>(world: &'j World, tree: &'j Tree, rules: Rules) -> Judge<'j> {
+    let first = Judge::of(world, tree, rules, BTreeMap::new());
+    if first.wrong.is_empty() {
+        return first;
+    }
+    let mut choices = first.next_choices();
+    let mut trials = 0;
+    while let Some(next) = choices.filter(|_| trials < MOST_TRIALS) {
+        trials += 1;
+        let judge = Judge::of(world, tree, rules, next);
+        if judge.wrong.is_empty() {
+            return judge;
+        }
+        choices = judge.next_choices();
+    }
+    first
 }
 
 struct Judge<'j> {
     world: &'j World,
     tree: &'j Tree,
     rules: Terms,
+    /// Which of its candidates an inode is taken for, and how many it has. Those with one are not
+    /// here.
+    choices: Choices,
     /// Known objects by inode.
     objects: BTreeMap<u32, Object>,
     /// Names that were found: directory, name, object.
@@ -69,6 +68,44 @@ struct Judge<'j> {
     /// A name of each object that was found, and the directory that has it.
     above: BTreeMap<u32, (u32, Name)>,
     wrong: Vec<Complaint>,
+}
+
+impl<'j> Judge<'j> {
+    /// The verdict with some choices; inodes without one are taken for the first candidate.
+    fn of(world: &'j World, tree: &'j Tree, rules: Rules, choices: Choices) -> Judge<'j> {
+        let mut judge = Judge {
+            world,
+            tree,
+            rules: rules.terms(world.done),
+            choices,
+            objects: BTreeMap::new(),
+            reached: BTreeSet::new(),
+            above: BTreeMap::new(),
+            wrong: Vec::new(),
+        };
+        judge.names();
+        judge.contents();
+        judge.bonds();
+        judge.image();
+        judge.parts();
+        judge.point();
+        if judge.rules.has_content_at_point() {
+            judge.whole_from_start();
+        }
+        judge
+    }
+
+    /// The choices that come next, counted up like digits; none behind the last ones.
+    fn next_choices(&self) -> Option<Choices> {
+        let mut next = self.choices.clone();
+        for (choice, count) in next.values_mut() {
+            *choice = (*choice + 1) % *count;
+            if *choice > 0 {
+                return Some(next);
+            }
+        }
+        None
+    }
 }
 
 impl Judge<'_> {
@@ -145,7 +182,7 @@ impl Judge<'_> {
         };
         let Some(&dir) = self.objects.get(&above) else { return };
         let versions = self.world.record(dir).entries.get(&name);
-        let known = self.world.known((ino, found.generation));
+        let known = self.choose(ino, found);
         let object = known.or_else(|| {
             let mut possible = versions?.possible().flatten().copied();
             possible.find(|&one| self.is_new(one, found))
@@ -172,6 +209,17 @@ impl Judge<'_> {
                 format!("{path} leads to an object that it cannot lead to (inode {ino})")
             });
         }
+    }
+
+    /// The object that an inode is taken for, of those that are known to have had it.
+    fn choose(&mut self, ino: u32, found: &Found) -> Option<Object> {
+        let identity = (ino, found.generation);
+        let candidates = self.world.candidates(identity, found.kind);
+        if candidates.len() < 2 {
+            return self.world.known(identity);
+        }
+        let (choice, _) = *self.choices.entry(ino).or_insert((0, candidates.len()));
+        candidates.get(choice).copied()
     }
 
     /// True if this is an object of the change under way, whose inode no reply has named.

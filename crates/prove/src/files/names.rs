@@ -14,6 +14,13 @@ const WORDS: [&str; 5] = ["foo", "bar", "A", "B", "C"];
 /// Every so many numbered names one is long.
 const LONG_EVERY: u16 = 6;
 const LONG: usize = 200;
+/// Every so many long names one stays long in a format that refuses it.
+const TOO_LONG_EVERY: u16 = 7;
+/// The numbered names from here on have as many bytes as Minix takes.
+const AT_LIMIT: u16 = 40_000;
+const MOST_AT_LIMIT: u16 = 49_999;
+/// Bytes of a name that Minix takes at most.
+const LIMIT: usize = 60;
 
 impl Name {
     /// A file.
@@ -37,6 +44,18 @@ impl Name {
         Name::numbered(number * LONG_EVERY)
     }
 
+    /// The name that takes the place of one in a format that takes so many bytes: one of the
+    /// longest where this one is too long. A few stay too long.
+    #[must_use]
+    pub fn within(self, most: usize) -> Name {
+        let number = self.0.saturating_sub(WORDS.len() as u16);
+        let stays = number.is_multiple_of(LONG_EVERY * TOO_LONG_EVERY);
+        match self.text().len() > most && !stays {
+            true => Name::numbered(AT_LIMIT + number),
+            false => self,
+        }
+    }
+
     /// The name in a directory.
     pub fn text(self) -> String {
         if let Some(word) = WORDS.get(usize::from(self.0)) {
@@ -44,6 +63,9 @@ impl Name {
         }
         let number = self.0 - WORDS.len() as u16;
         match number % LONG_EVERY {
+            _ if (AT_LIMIT..=MOST_AT_LIMIT).contains(&number) => {
+                format!("{:_<LIMIT$}", format!("n{number}"))
+            }
             0 => format!("{:_<LONG$}", format!("n{number}")),
             _ => format!("n{number}"),
         }
@@ -178,6 +200,11 @@ mod tests {
         }
         assert_eq!(Name::parse(&[0xff]), None);
         assert_eq!(Name::numbered(6).text().len(), LONG);
+        let (long, short) = (Name::numbered(6), Name::numbered(7));
+        assert_eq!((long.within(LONG), short.within(LIMIT)), (long, short));
+        let within = long.within(LIMIT);
+        assert_eq!((within.text().len(), Name::parse(&within.bytes())), (LIMIT, Some(within)));
+        assert!(Name::numbered(0).within(LIMIT).text().len() > LIMIT);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::volume::{Ask, FileReply, FileVolume};
 use super::world::{Bond, Effect, Object, Record, World};
 use crate::oracle::{Allowance, Excuse, Heard, Oracle, Send};
 use crate::rules::{Complaint, Rule};
+use crate::script::Request as _;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::rng::Rng;
 use seekless_fs::call::Errno;
@@ -39,6 +40,8 @@ struct Waiting {
     succeeds: bool,
     /// It may be refused all the same.
     perhaps: bool,
+    /// Bytes that a write writes if there is space: up to the largest size of a file.
+    whole: u32,
 }
 
 /// A client and all it has done and heard.
@@ -76,6 +79,11 @@ impl FileOracle {
             barriers: BTreeMap::new(),
             heard: Heard::default(),
         }
+    }
+
+    /// What a tree is held to now.
+    fn held_to(&self) -> Rules {
+        if self.stopped { Rules::Sync } else { self.rules }
     }
 
     /// What a barrier sent now is to make durable.
@@ -128,7 +136,8 @@ impl FileOracle {
                     R::Write(_, _, count) | R::Append(_, count) => told.written < count * 512,
                     _ => false,
                 };
-                if short && !self.shorten(told.written, excuse) {
+                let is_early = told.written < waiting.whole;
+                if short && !self.shorten(told.written, excuse) && is_early {
                     let request = waiting.request;
                     let story = format!("{request}: only {} bytes were written", told.written);
                     return wrong(Rule::WrittenWhole, Sort::Refusal, story);
@@ -362,17 +371,21 @@ impl Oracle for FileOracle {
         if request.is_sync() {
             let barrier = self.barrier(request);
             let succeeds = barrier.is_some();
-            let waiting = Waiting { operation, request, succeeds, perhaps: false };
+            let waiting = Waiting { operation, request, succeeds, perhaps: false, whole: 0 };
             self.barriers.insert(operation, (waiting, barrier));
         } else {
             // No order of writes makes an exchange, so policies with an order refuse it.
             let has_no_order = matches!(request, R::Exchange(..))
                 && self.rules.contract().refuses(Operation::Exchange);
-            let refused = has_no_order || request.exceeds(&volume.kind().limits);
+            let limits = &volume.kind().limits;
+            let left = limits.file_bytes.saturating_sub(u64::from(stamp.1) * 512);
+            let whole = (u64::from(request.length().unwrap_or(0)) * 512).min(left) as u32;
+            let is_behind = matches!(request, R::Append(..)) && left == 0;
+            let refused = has_no_order || is_behind || request.exceeds(limits);
             let perhaps = self.world.may_be_refused(request);
             let planned = self.world.plan(request).ok().filter(|_| !refused);
             let succeeds = planned.is_some();
-            let waiting = Waiting { operation, request, succeeds, perhaps };
+            let waiting = Waiting { operation, request, succeeds, perhaps, whole };
             self.world.send(planned.unwrap_or_default());
             self.change = Some(waiting);
         }
@@ -413,7 +426,7 @@ impl Oracle for FileOracle {
 
     fn restart(&mut self, content: &Rc<Tree>) {
         self.revision += 1;
-        let mut names = known_objects(&self.world, content);
+        let mut names = known_objects(&self.world, content, self.held_to());
         // What is found and not known came from a repair, or lost its name to one.
         let mut next = self.world.objects.len() as Object;
         for ino in content.objects.keys() {
@@ -453,8 +466,7 @@ impl Oracle for FileOracle {
     }
 
     fn judge(&self, found: &Rc<Tree>, _allowance: Allowance) -> Vec<Complaint> {
-        let rules = if self.stopped { Rules::Sync } else { self.rules };
-        judge(&self.world, found, rules)
+        judge(&self.world, found, self.held_to())
     }
 
     fn differs(&self, found: &Rc<Tree>, expected: &Rc<Tree>, _errors: bool) -> Option<String> {

@@ -55,6 +55,9 @@ pub enum FileRequest {
 
 use FileRequest as R;
 
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+
 impl FileRequest {
     /// True if it makes something durable: others go on while it is under way.
     pub fn is_sync(&self) -> bool {
@@ -66,6 +69,9 @@ impl FileRequest {
         let is_long = |path: &Path| path.longest_name() > limits.name_bytes;
         match self {
             R::Allocate(..) | R::Punch(..) if !limits.allocates => true,
+            R::Truncate(_, size) if u64::from(*size) > limits.file_bytes => true,
+            R::Write(_, at, _) if u64::from(*at) * SECTOR >= limits.file_bytes => true,
+            R::Chown(_, owner) if *owner > limits.owner => true,
             R::Create(path)
             | R::Mkdir(path)
             | R::Symlink(path, _)

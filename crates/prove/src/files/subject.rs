@@ -149,15 +149,13 @@ const LOGS: usize = 4;
 /// An image of each shape.
 type Images = [OnceLock<Cells>; SHAPES.len()];
 
-/// Inodes of a format that numbers them as a whole: more than a workload makes objects.
-const INODES: u32 = 1024;
-
 /// What is made of a shape. A format without fragments has blocks as large as its fragments.
 fn mkfs_options(kind: Kind, shape: &Shape, log: Option<PolicyKind>) -> MkfsOptions {
-    let Shape { group, block, fragment, bytes_per_inode, .. } = *shape;
+    let Shape { bytes, group, block, fragment, bytes_per_inode } = *shape;
     let defaults = (kind.defaults)();
     if !kind.limits.generations {
-        return MkfsOptions { block: fragment, fragment, inodes: Some(INODES), ..defaults };
+        let inodes = Some((bytes / u64::from(bytes_per_inode)) as u32);
+        return MkfsOptions { block: fragment, fragment, inodes, ..defaults };
     }
     MkfsOptions {
         block,
@@ -294,7 +292,7 @@ impl FileSubject {
 
     /// The same with a mode of data.
     pub fn with_data(kind: Kind, policy: PolicyKind, data: DataMode) -> Option<FileSubject> {
-        Rules::of(policy, data).map(|rules| FileSubject {
+        Rules::of_kind(kind, policy, data).map(|rules| FileSubject {
             kind,
             policy,
             data,
@@ -331,7 +329,7 @@ impl FileSubject {
 
     /// The promises of the policy.
     fn own_rules(self) -> Option<Rules> {
-        Rules::of(self.policy, self.data)
+        Rules::of_kind(self.kind, self.policy, self.data)
     }
 
     /// Mounts what needs no repair.
@@ -404,7 +402,7 @@ impl Subject for FileSubject {
             None => {
                 let profile = self.profile(case);
                 let shape = profile.shape.unwrap_or_else(|| rng.below(4) as usize);
-                let script = workload::script(profile, rng);
+                let script = workload::script(profile, self.kind.limits, rng);
                 (profile.name, shape, profile.slow_flushes, profile.may_fill, script)
             }
         };
@@ -421,6 +419,7 @@ impl Subject for FileSubject {
         let devices = DeviceKind { contract, headed: false, slow_flushes, keeps_forced: true };
         let log = self.policy.is_logged().then_some(self.policy);
         let world = World::new(Attrs { mode: 0o755, uid: 0 });
+        let world = world.with_generations(self.kind.limits.generations);
         let oracle = FileOracle::new(self.rules, world, may_fill);
         Case { workload, media: vec![image_of(self.kind, shape, log)], devices, script, oracle }
     }

@@ -14,11 +14,14 @@ use super::world::{Object, ROOT, World};
 use crate::script::{Fault, Operation};
 use profiles::Act;
 use seekless_engine::rng::Rng;
+use seekless_formats::KindLimits;
 use seekless_fs::call::FileKind;
 
 /// Sectors of the largest block, and of the direct blocks of a file with such blocks.
 const BLOCK: u64 = 16;
 const DIRECT: u64 = 12 * BLOCK;
+/// Sectors of Minix in front of the first two indirect blocks, with both sizes of blocks.
+const MINIX_DIRECT: [u64; 4] = [7 * 2, (7 + 256) * 2, 7 * 8, (7 + 1024) * 8];
 /// Sectors of a cluster.
 const CLUSTER: u32 = 128;
 /// Sectors from one block of a spread file to the next: below each indirect block there is one.
@@ -28,10 +31,10 @@ const SPREAD_BLOCKS: u32 = 27;
 /// Background events of a long pause.
 const REST: u32 = 60;
 
-/// The script of a case.
-pub fn script(profile: &Profile, rng: &mut Rng) -> Vec<Operation<R>> {
-    let mut writer =
-        Writer { profile, world: World::new(Attrs { mode: 0o755, uid: 0 }), script: Vec::new() };
+/// The script of a case for a format with these limits.
+pub fn script(profile: &Profile, limits: KindLimits, rng: &mut Rng) -> Vec<Operation<R>> {
+    let world = World::new(Attrs { mode: 0o755, uid: 0 });
+    let mut writer = Writer { profile, limits, world, script: Vec::new() };
     for number in 0..profile.directories {
         writer.directory(number, rng);
     }
@@ -44,6 +47,7 @@ pub fn script(profile: &Profile, rng: &mut Rng) -> Vec<Operation<R>> {
 
 struct Writer<'p> {
     profile: &'p Profile,
+    limits: KindLimits,
     world: World,
     script: Vec<Operation<R>>,
 }
@@ -64,7 +68,8 @@ fn draw(acts: &[(Act, u64)], rng: &mut Rng) -> Act {
 impl Writer<'_> {
     fn push(&mut self, request: R) {
         self.script.push(Operation::Request(request));
-        let planned = self.world.plan(request);
+        let planned = self.world.plan(request).ok();
+        let planned = planned.filter(|_| !request.exceeds(&self.limits));
         self.world.send(planned.unwrap_or_default());
         self.world.confirm();
     }
@@ -157,7 +162,8 @@ impl Writer<'_> {
     /// Long names come into one directory: of new files, and of one from elsewhere.
     fn crowd(&mut self, rng: &mut Rng) {
         let dir = self.any_directory(rng);
-        let long = |rng: &mut Rng| dir.join(Name::long(rng.below(24) as u16));
+        let most = self.limits.name_bytes;
+        let long = |rng: &mut Rng| dir.join(Name::long(rng.below(24) as u16).within(most));
         for _ in 0..1 + rng.below(3) {
             self.push(R::Create(long(rng)));
         }
@@ -251,10 +257,15 @@ impl Writer<'_> {
             Act::Write => R::Write(self.content(rng)?, at, count),
             Act::Append => R::Append(self.content(rng)?, count),
             Act::Truncate => R::Truncate(self.content(rng)?, self.size(rng)),
+            // A few stay, to be refused.
+            Act::Allocate | Act::Punch if !self.limits.allocates && rng.chance(0.9) => match act {
+                Act::Allocate => R::Write(self.content(rng)?, at, count),
+                _ => R::Truncate(self.content(rng)?, self.size(rng)),
+            },
             Act::Allocate => R::Allocate(self.content(rng)?, at, count),
             Act::Punch => R::Punch(self.content(rng)?, at, count),
             Act::Chmod => R::Chmod(self.any(rng)?, [0o600, 0o644, 0o755][rng.below(3) as usize]),
-            Act::Chown => R::Chown(self.any(rng)?, rng.below(3) as u32 * 1000),
+            Act::Chown => R::Chown(self.any(rng)?, self.owner(rng)),
             Act::Fsync => R::Fsync(self.content(rng)?),
             Act::FsyncDirectory => R::Fsync(self.any_directory(rng)),
             Act::Fdatasync => R::Fdatasync(self.content(rng)?),
@@ -274,13 +285,24 @@ impl Writer<'_> {
         })
     }
 
+    /// Where an indirect block begins. Formats without generations have the maps of Minix.
+    fn indirect(&self, rng: &mut Rng) -> u64 {
+        match self.limits.generations {
+            true => DIRECT,
+            false => MINIX_DIRECT[rng.below(MINIX_DIRECT.len() as u64) as usize],
+        }
+    }
+
     /// A place and a length, in sectors, next to a border that the profile is about.
     fn extent(&self, rng: &mut Rng) -> (u32, u32) {
         let most = self.profile.most_sectors;
         let count = 1 + rng.below(most);
         let near = |border: u64, rng: &mut Rng| (border + rng.below(5)).saturating_sub(2);
         let at = match self.profile.far {
-            true if rng.chance(0.6) => near(DIRECT, rng),
+            true if self.limits.file_bytes < u64::MAX && rng.chance(0.05) => {
+                near(self.limits.file_bytes / 512, rng).saturating_sub(count)
+            }
+            true if rng.chance(0.6) => near(self.indirect(rng), rng),
             _ if rng.chance(0.4) => near(rng.below(6) * BLOCK / 2, rng),
             _ => rng.below(3 * most),
         };
@@ -289,12 +311,27 @@ impl Writer<'_> {
 
     /// A size in bytes: of whole sectors, or with enough of the last one to tell what it is.
     fn size(&self, rng: &mut Rng) -> u32 {
+        let most = self.limits.file_bytes;
+        if most < u64::from(u32::MAX) && rng.chance(0.05) {
+            // The largest size, or one more.
+            return most as u32 + rng.below(2) as u32;
+        }
         let (at, _) = self.extent(rng);
         at * 512 + if rng.chance(0.4) { 16 + rng.below(490) as u32 } else { 0 }
     }
 
+    /// An owner; where the format has a largest one, now and then that one or the next.
+    fn owner(&self, rng: &mut Rng) -> u32 {
+        match self.limits.owner {
+            u32::MAX => rng.below(3) as u32 * 1000,
+            most if rng.chance(0.2) => most + rng.below(2) as u32,
+            _ => rng.below(3) as u32 * 1000,
+        }
+    }
+
     fn name(&self, rng: &mut Rng) -> Name {
-        Name::numbered(rng.below(u64::from(self.profile.names)) as u16)
+        let name = Name::numbered(rng.below(u64::from(self.profile.names)) as u16);
+        name.within(self.limits.name_bytes)
     }
 
     fn new_path(&self, rng: &mut Rng) -> Path {
@@ -359,20 +396,26 @@ mod tests {
     /// Requests that must be refused test little: most are possible, and some are not.
     #[test]
     fn most_requests_are_possible() {
+        for kind in seekless_formats::Kind::all() {
+            most_are_possible_within(kind.limits);
+        }
+    }
+
+    fn most_are_possible_within(limits: KindLimits) {
         let mut refused = 0;
         for profile in &PROFILES {
-            let script = script(profile, &mut Rng::stream(3, profile.name));
+            let script = script(profile, limits, &mut Rng::stream(3, profile.name));
             let mut world = World::new(Attrs { mode: 0o755, uid: 0 });
             let (mut done, mut failed) = (0, 0);
             for operation in script {
                 let Operation::Request(request) = operation else { continue };
                 match world.plan(request) {
-                    Ok(effects) => {
+                    Ok(effects) if !request.exceeds(&limits) => {
                         world.send(effects);
                         world.confirm();
                         done += 1;
                     }
-                    Err(_) => failed += 1,
+                    _ => failed += 1,
                 }
             }
             assert!(done > 2 * failed, "{}: {done} possible, {failed} not", profile.name);

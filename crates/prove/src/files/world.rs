@@ -124,7 +124,10 @@ pub struct World {
     /// The operations since the mount, and those of which a crash before it has left something.
     pub done: Operations,
     held: BTreeMap<u8, Object>,
-    by_identity: BTreeMap<(u32, u32), Object>,
+    /// Objects by identity, oldest first. With generations there is one of each.
+    by_identity: BTreeMap<(u32, u32), Vec<Object>>,
+    /// The disk tells objects apart that had the same inode one after the other.
+    generations: bool,
 }
 
 impl Record {
@@ -164,7 +167,7 @@ impl World {
         let mut record = Record::new(0, FileKind::Directory, root, 0);
         record.attrs = Versions::durable(root);
         record.identity = Some((seekless_fs::call::ROOT as u32, 1));
-        let by_identity = BTreeMap::from([((seekless_fs::call::ROOT as u32, 1), ROOT)]);
+        let by_identity = BTreeMap::from([((seekless_fs::call::ROOT as u32, 1), vec![ROOT])]);
         World {
             objects: vec![record],
             links: Vec::new(),
@@ -175,7 +178,14 @@ impl World {
             done: Operations::NONE,
             held: BTreeMap::new(),
             by_identity,
+            generations: true,
         }
+    }
+
+    /// The same in a format that may lack generations.
+    #[must_use]
+    pub fn with_generations(self, generations: bool) -> World {
+        World { generations, ..self }
     }
 
     /// An object.
@@ -188,16 +198,47 @@ impl World {
         &mut self.objects[object as usize]
     }
 
-    /// The object that has this inode and generation.
+    /// The object that was the last one to have this inode and generation.
     pub fn known(&self, identity: (u32, u32)) -> Option<Object> {
-        self.by_identity.get(&identity).copied()
+        self.by_identity.get(&identity).and_then(|objects| objects.last()).copied()
     }
 
-    /// A reply says which inode an object has; false if another object has it.
+    /// The objects that this inode may be after a crash, the likeliest one first: all that had it
+    /// since the mount, and the one under way. Nothing if the disk tells them apart.
+    pub fn candidates(&self, identity: (u32, u32), kind: FileKind) -> Vec<Object> {
+        let Some(known) = self.by_identity.get(&identity).filter(|_| !self.generations) else {
+            return Vec::new();
+        };
+        let made = self.pending.iter().filter_map(|effect| match *effect {
+            Effect::Made(object) => Some(object),
+            _ => None,
+        });
+        let made = made.filter(|&object| self.record(object).kind == kind);
+        known.iter().rev().copied().chain(made).collect()
+    }
+
+    /// A reply says which inode an object has; false if another object has it. Without generations
+    /// an object may have the inode of one that is gone.
     pub fn identify(&mut self, object: Object, identity: (u32, u32)) -> bool {
-        let before = self.by_identity.insert(identity, object);
+        let before = self.by_identity.remove(&identity).unwrap_or_default();
+        let mut others = before.iter().filter(|&&one| one != object);
+        let is_fresh = match self.generations {
+            true => others.next().is_none(),
+            false => !others.any(|&one| self.is_alive(one)),
+        };
+        let mut all = if self.generations { Vec::new() } else { before };
+        all.retain(|&one| one != object);
+        all.push(object);
+        self.by_identity.insert(identity, all);
         self.record_mut(object).identity = Some(identity);
-        before.is_none_or(|before| before == object)
+        is_fresh
+    }
+
+    /// True if an object has a name, or is open.
+    fn is_alive(&self, object: Object) -> bool {
+        object == ROOT
+            || !self.links_of(object).is_empty()
+            || self.held.values().any(|&held| held == object)
     }
 
     /// What a name leads to now.
@@ -444,12 +485,12 @@ impl World {
                 None => record.identity = None,
             }
             if let Some(identity) = record.identity {
-                self.by_identity.insert(identity, number);
+                self.by_identity.insert(identity, vec![number]);
             }
         }
         for (number, record) in records {
             debug_assert_eq!(number as usize, self.objects.len(), "new objects come in order");
-            self.by_identity.extend(record.identity.map(|identity| (identity, number)));
+            self.by_identity.extend(record.identity.map(|identity| (identity, vec![number])));
             self.objects.push(record);
         }
         self.relink();
@@ -457,7 +498,7 @@ impl World {
 
     /// A link for each name.
     fn relink(&mut self) {
-        let alive: Vec<Object> = self.by_identity.values().copied().collect();
+        let alive: Vec<Object> = self.by_identity.values().flatten().copied().collect();
         for dir in alive {
             let names: Vec<(Name, Object)> = self.names(dir).collect();
             for (name, object) in names {

@@ -6,8 +6,8 @@
 
 use crate::hunters::{Hunt, Known, cheap, each, hunts, is_long};
 use seekless_engine::planted::{PlantedBug, with_bug};
+use seekless_formats::Kind;
 use seekless_fs::policy::journal::DataMode;
-use seekless_fs::policy::planted::policies;
 use seekless_prove::files::FileSubject;
 use seekless_prove::{ProveOptions, ProveReport, prove};
 
@@ -28,8 +28,16 @@ fn no_clock() -> u64 {
     0
 }
 
+/// The policy, behind the name of a format that is not the usual one.
+fn label(subject: FileSubject) -> String {
+    match subject.kind == Kind::default() {
+        true => subject.rules.name().to_owned(),
+        false => format!("{} {}", subject.kind, subject.rules.name()),
+    }
+}
+
 fn known(subject: FileSubject, bug: PlantedBug) -> Option<Known> {
-    let policy = subject.rules.name();
+    let policy = label(subject);
     let entry = CHEAP.iter().find(|entry| entry.0 == policy && entry.1 == bug);
     entry.map(|&(_, _, seed, states)| (seed, states))
 }
@@ -48,11 +56,14 @@ pub fn planted() -> Vec<(FileSubject, PlantedBug)> {
             _ => DataMode::Ordered,
         };
         let shows = move |subject: &FileSubject| {
-            policies(bug).contains(&subject.policy) && subject.data == data
+            (subject.kind.planted)(bug).contains(&subject.policy) && subject.data == data
         };
         FileSubject::all().into_iter().filter(shows).map(move |subject| (subject, bug))
     };
-    PlantedBug::FILES.into_iter().chain(PlantedBug::JOURNAL).flat_map(of).collect()
+    let own = PlantedBug::MINIX.into_iter();
+    let own = own.filter(|bug| !PlantedBug::FILES.contains(bug));
+    let own = own.filter(|bug| !PlantedBug::JOURNAL.contains(bug));
+    PlantedBug::FILES.into_iter().chain(PlantedBug::JOURNAL).chain(own).flat_map(of).collect()
 }
 
 /// The lines of the table in `docs/proof.md`.
@@ -74,7 +85,7 @@ fn every_planted_bug_is_found() {
     let seeds = tasks.len() / planted.len();
     for (tasks, found) in tasks.chunks(seeds).zip(found.chunks(seeds)) {
         let ((subject, bug), _) = tasks[0];
-        let policy = subject.rules.name();
+        let policy = label(subject);
         let states: Vec<String> = found.iter().map(|one| one.0.to_string()).collect();
         println!("| `{policy}` | `{bug:?}` | {} | {} |", bug.summary(), states.join(", "));
         let lost = tasks.iter().zip(found).filter(|(_, found)| found.1);

@@ -265,7 +265,7 @@ fn saved_files(subject: FileSubject) -> Saved {
         layout: kind.name.to_owned(),
         policy: Some(policy.name().to_owned()),
         data: (data != DataMode::default()).then(|| data.name().to_owned()),
-        judge: (Rules::of(policy, data) != Some(rules)).then(|| rules.name().to_owned()),
+        judge: (Rules::of_kind(kind, policy, data) != Some(rules)).then(|| rules.name().to_owned()),
         ace: ace.map(|ace| ace.length() as u8),
         trust_completions: trusts,
         device: device.and_then(class).map(|(name, _)| name.to_owned()),

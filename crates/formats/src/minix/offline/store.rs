@@ -114,13 +114,14 @@ impl<'d> Store<'d> {
         self.set(self.geometry.inode_place(number), &inode.encode())
     }
 
-    /// Writes what has changed; it is durable afterwards.
+    /// Writes what has changed; it is durable afterwards. What comes next reads everything from the
+    /// medium: a round of a repair depends on nothing that the one before it has kept.
     ///
     /// # Errors
     /// Errors of the volume.
     pub fn write_back(&mut self) -> Result<(), FsError> {
+        self.kept.clear();
         for (page, bytes) in std::mem::take(&mut self.changed) {
-            self.kept.remove(&page);
             self.disk.write(page, Data::bytes(bytes.into()))?;
         }
         Ok(self.disk.flush_for(Edge::RepairMarkEnd)?)

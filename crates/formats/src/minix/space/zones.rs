@@ -8,6 +8,7 @@
 use super::bits;
 use crate::minix::ondisk::geometry::Zone;
 use crate::minix::volume::{Volume, Which};
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_fs::tx::{Deferred, Field, Freed, PageKind, Stop, Tx};
 
 /// What a policy hands back: the number of a zone.
@@ -31,7 +32,11 @@ pub fn allocate(
     let bit = bits::find(tx, vol, Which::Zones, from)?.ok_or(Stop::NoRoom)?;
     let zone = vol.geometry.zone_of(bit);
     let is_alone = is_page_free(tx, vol, zone)?;
-    bits::set(tx, vol, Which::Zones, bit, true)?;
+    if planted(PlantedBug::BitForgotten) {
+        vol.hold(zone);
+    } else {
+        bits::set(tx, vol, Which::Zones, bit, true)?;
+    }
     bits::count(vol, Which::Zones, bit, -1);
     vol.set_rotor(Which::Zones, bit + 1);
     let place = vol.geometry.place_of(zone);
@@ -91,7 +96,7 @@ pub fn free(tx: &mut dyn Tx, vol: &mut Volume, given_up: GivenUp) -> Result<(), 
         true => tx.free_moved(freed, Some(field)),
         false => tx.free_later(freed, Some(field)),
     };
-    if is_held {
+    if is_held && !planted(PlantedBug::FreedAtOnce) {
         vol.hold(zone);
     } else {
         bits::count(vol, Which::Zones, bit, 1);

@@ -14,7 +14,7 @@ use seekless_fs::policy::PolicyKind;
 use std::collections::BTreeSet;
 
 /// A file system with directories, links, a large file with holes, and special files.
-fn sample(block: u32) -> Cells {
+pub(super) fn sample(block: u32) -> Cells {
     let mut cells = image(512, &options(block));
     let mut fs = mount(node_of(cells.clone(), true), PolicyKind::Async);
     let mut make = |dir: Ino, name: &str, what: New| -> Ino {

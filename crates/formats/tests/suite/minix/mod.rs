@@ -3,6 +3,7 @@
 mod damage;
 mod limits;
 pub mod scripts;
+mod unreadable;
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
@@ -36,10 +37,15 @@ fn node_of(cells: Cells, parts: bool) -> Node {
     Plain::node(Box::new(if parts { ram } else { ram.in_whole_blocks() }))
 }
 
-/// Mounts with a cache so small that blocks come and go.
-fn mount(node: Node, policy: PolicyKind) -> Blocking<Minix> {
+/// A mount with a cache so small that blocks come and go.
+fn options_of(policy: PolicyKind) -> MountOptions {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
-    let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
+    MountOptions { core, policy, now: 1, ..MountOptions::default() }
+}
+
+/// Mounts with such a cache.
+fn mount(node: Node, policy: PolicyKind) -> Blocking<Minix> {
+    let options = options_of(policy);
     Blocking::mount(node, |disk| minix::mount(disk, &options)).expect("it can be mounted")
 }
 

@@ -57,6 +57,14 @@ pub struct Contract {
     pub rows: [Row; Operation::ALL.len()],
 }
 
+impl Contract {
+    /// The same with another row for an operation.
+    const fn with(mut self, row: Row) -> Contract {
+        self.rows[row.operation as usize] = row;
+        self
+    }
+}
+
 const NOTHING: Covers = Covers { content: false, attributes: false, names: false };
 /// What `fsync` makes durable under every policy.
 pub const EVERYTHING: Covers = Covers { content: true, attributes: true, names: true };
@@ -188,6 +196,14 @@ pub const ATOMIC: Contract =
     one_point("atomic", Synced, &[D::Leak], &[D::Leak, D::Sectors, D::Size]);
 /// The same, and content is part of the transactions.
 pub const UNIT: Contract = Contract { policy: "unit", content: true, ..ATOMIC };
+/// Minix without an order.
+pub const MINIX_ASYNC: Contract = ASYNC.with(row(O::Allocate, Refused, &[]));
+/// Minix on transactions of the volume: space is free when its operation takes hold. Only what has
+/// lost its last name and is open or under deletion may leak.
+pub const MINIX_ATOMIC: Contract = one_point("atomic", Synced, &[], &[D::Sectors, D::Size])
+    .with(row(O::Remove, Synced, &[D::Leak]))
+    .with(row(O::Replace, Synced, &[D::Leak]))
+    .with(row(O::Allocate, Refused, &[]));
 /// Log in a file.
 pub const LFFS_FILE: Contract = logged("lffs-file", Synced, ORDERED);
 /// Log at the end of the volume, answers when the log has it.

@@ -237,3 +237,38 @@ fn sizes_lie_between_those_of_the_file() {
         assert_eq!(wrong(&world, &sized(size), Rules::Async), "", "{size}");
     }
 }
+
+/// Without generations a file that was removed and the one that took its number are told apart by
+/// what is there: either may be found, and no mixture of them.
+#[test]
+fn an_inode_number_that_is_used_again_is_told_by_what_is_there() {
+    let mut world = world(&[R::Create(FOO), R::Append(FOO, 2), R::Sync]);
+    let old = tree(&world);
+    let ino = names(&mut old.clone())[&Name::FOO];
+    world = world.with_generations(false);
+    for request in [R::Unlink(FOO), R::Create(FOO)] {
+        let effects = world.plan(request).expect("it is possible");
+        world.send(effects);
+        for effect in world.confirm() {
+            if let Effect::Made(object) = effect {
+                assert!(world.identify(object, (ino, 1)), "the number is free");
+            }
+        }
+    }
+    let new = tree(&world);
+    for rules in [Rules::Sync, Rules::Soft, Rules::Async] {
+        assert_eq!(wrong(&world, &new, rules), "", "{rules:?}");
+        assert_eq!(wrong(&world, &old, rules), "", "{rules:?}");
+    }
+    let first = known_objects(&world, &old, Rules::Soft)[&ino];
+    assert_ne!(first, known_objects(&world, &new, Rules::Soft)[&ino]);
+    let mut mixed = old.clone();
+    mixed.objects.get_mut(&ino).expect("it is there").attrs.mode = 0o600;
+    assert!(wrong(&world, &mixed, Rules::Soft).contains("mode"));
+    // One with a name keeps its number to itself.
+    let effects = world.plan(R::Create(BAR)).expect("it is possible");
+    world.send(effects);
+    let made = world.objects.len() as Object - 1;
+    world.confirm();
+    assert!(!world.identify(made, (ino, 1)));
+}
