@@ -49,7 +49,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
 /// than those of metadata.
 fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
-        PlantedBug::PointerBeforeContent | PlantedBug::FactAtCompletion => &[PolicyKind::Async],
+        PlantedBug::PointerBeforeContent => &[PolicyKind::Async],
         PlantedBug::FreedAtOnce | PlantedBug::TransactionSplit => &[PolicyKind::Atomic],
         bug if PlantedBug::MINIX.contains(&bug) => &POLICIES,
         _ => &[],

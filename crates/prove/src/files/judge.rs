@@ -9,7 +9,7 @@ use super::contract::{Rules, Terms};
 use super::names::Name;
 use super::tags::Cell;
 use super::tree::{Body, Found, Tree};
-use super::versions::Change;
+use super::versions::{Change, Versions};
 use super::world::{Bond, LinkId, Object, ROOT, World};
 use crate::rules::{Complaint, Rule, complain};
 use seekless_fs::call::{FileKind, ROOT as ROOT_INO};
@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST: usize = 6;
 /// Choices of objects that are tried at most.
 const MOST_TRIALS: u32 = 256;
-/// By inode, the candidate that is taken, and their number.
-type Choices = BTreeMap<u32, (usize, usize)>;
+/// By inode, which of its candidates is taken, and all of them, the likeliest one first.
+type Choices = BTreeMap<u32, (usize, Vec<Object>)>;
 /// A file that shrinks by more does so in steps, at block boundaries.
 const STEP: u64 = 128 << 10;
 
@@ -58,8 +58,7 @@ struct Judge<'j> {
     world: &'j World,
     tree: &'j Tree,
     rules: Terms,
-    /// Which of its candidates an inode is taken for, and how many it has. Those with one are not
-    /// here.
+    /// What inodes with several candidates are taken for.
     choices: Choices,
     /// Known objects by inode.
     objects: BTreeMap<u32, Object>,
@@ -98,8 +97,8 @@ impl<'j> Judge<'j> {
     /// The choices that come next, counted up like digits; none behind the last ones.
     fn next_choices(&self) -> Option<Choices> {
         let mut next = self.choices.clone();
-        for (choice, count) in next.values_mut() {
-            *choice = (*choice + 1) % *count;
+        for (choice, all) in next.values_mut() {
+            *choice = (*choice + 1) % all.len();
             if *choice > 0 {
                 return Some(next);
             }
@@ -182,7 +181,7 @@ impl Judge<'_> {
         };
         let Some(&dir) = self.objects.get(&above) else { return };
         let versions = self.world.record(dir).entries.get(&name);
-        let known = self.choose(ino, found);
+        let known = self.choose(ino, found, versions);
         let object = known.or_else(|| {
             let mut possible = versions?.possible().flatten().copied();
             possible.find(|&one| self.is_new(one, found))
@@ -211,15 +210,28 @@ impl Judge<'_> {
         }
     }
 
-    /// The object that an inode is taken for, of those that are known to have had it.
-    fn choose(&mut self, ino: u32, found: &Found) -> Option<Object> {
+    /// The object that an inode is taken for, of those that are known to have had it. A name of it
+    /// leads to one of `versions`.
+    fn choose(
+        &mut self,
+        ino: u32,
+        found: &Found,
+        versions: Option<&Versions<Option<Object>>>,
+    ) -> Option<Object> {
+        let world = self.world;
         let identity = (ino, found.generation);
-        let candidates = self.world.candidates(identity, found.kind);
+        let mut candidates = world.candidates(identity, found.kind);
         if candidates.len() < 2 {
-            return self.world.known(identity);
+            return world.known(identity);
         }
-        let (choice, _) = *self.choices.entry(ino).or_insert((0, candidates.len()));
-        candidates.get(choice).copied()
+        let (choice, all) = self.choices.entry(ino).or_insert_with(|| {
+            candidates.sort_by_key(|&object| {
+                let allowed = versions.is_some_and(|versions| versions.allows(&Some(object)));
+                (!allowed, !is_like(world, object, found))
+            });
+            (0, candidates)
+        });
+        all.get(*choice).copied()
     }
 
     /// True if this is an object of the change under way, whose inode no reply has named.
@@ -449,6 +461,23 @@ impl Judge<'_> {
         let names: Vec<String> = places.map(|(_, name, _)| name.to_string()).collect();
         names.join(", then ")
     }
+}
+
+/// True if what was found may be a version of an object.
+fn is_like(world: &World, object: Object, found: &Found) -> bool {
+    let record = world.record(object);
+    let has_own = match &found.body {
+        Body::File(cells) => {
+            let mut tags = cells.iter().filter_map(|(_, cell)| match cell {
+                Cell::Tagged(tag, _) => Some(tag.object),
+                _ => None,
+            });
+            tags.all(|tagged| tagged == object) && record.size.allows(&found.size)
+        }
+        Body::Symlink(text) => *text == record.text,
+        _ => true,
+    };
+    has_own && record.kind == found.kind && record.attrs.allows(&found.attrs)
 }
 
 mod content;

@@ -191,7 +191,9 @@ impl Looks {
             marks.play(contents, image, |disk| marked(kind, disk))?;
         }
         let (mut sound, mut damages) = (false, Damages::NONE);
-        let is_unsound = rules.is_loose() || again && rules.repairs();
+        // Without a mark the judge decides whether the image was unmounted, and must be sound.
+        let is_loose = rules.is_loose() && kind.limits.marks_unmounts;
+        let is_unsound = is_loose || again && rules.repairs();
         if !is_unsound {
             (sound, damages) = checks.play(contents, image, |disk| checked(kind, rules, disk))?;
         }

@@ -13,7 +13,7 @@ use super::versions::{Change, Versions};
 use super::volume::{Ask, FileReply, FileVolume};
 use super::world::{Bond, Effect, Object, Record, World};
 use crate::oracle::{Allowance, Excuse, Heard, Oracle, Send};
-use crate::rules::{Complaint, Rule};
+use crate::rules::{Complaint, Rule, complain};
 use crate::script::Request as _;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::rng::Rng;
@@ -54,6 +54,8 @@ pub struct FileOracle {
     revision: u64,
     /// Operations of which earlier epochs have left something.
     left: Operations,
+    /// The image says whether it was unmounted, and is looked at by itself.
+    marks: bool,
     /// The file system was unmounted: it must hold exactly what it should, whatever the policy.
     stopped: bool,
     change: Option<Waiting>,
@@ -66,11 +68,12 @@ fn wrong(rule: Rule, sort: Sort, sentence: String) -> Option<Wrong> {
 }
 
 impl FileOracle {
-    /// A client of an empty file system.
-    pub fn new(rules: Rules, world: World, may_fill: bool) -> FileOracle {
+    /// A client of an empty file system, of which the image says whether it was unmounted, or not.
+    pub fn new(rules: Rules, world: World, may_fill: bool, marks: bool) -> FileOracle {
         FileOracle {
             rules,
             may_fill,
+            marks,
             world,
             revision: 1,
             left: Operations::NONE,
@@ -466,7 +469,16 @@ impl Oracle for FileOracle {
     }
 
     fn judge(&self, found: &Rc<Tree>, _allowance: Allowance) -> Vec<Complaint> {
-        judge(&self.world, found, self.held_to())
+        let mut wrong = judge(&self.world, found, self.held_to());
+        if self.stopped && !self.marks {
+            for damage in found.damages.iter() {
+                complain(&mut wrong, Rule::MarkedClean, || {
+                    let word = damage.word();
+                    format!("it was unmounted, and a check of the image finds damage ({word})")
+                });
+            }
+        }
+        wrong
     }
 
     fn differs(&self, found: &Rc<Tree>, expected: &Rc<Tree>, _errors: bool) -> Option<String> {

@@ -420,7 +420,7 @@ impl Subject for FileSubject {
         let log = self.policy.is_logged().then_some(self.policy);
         let world = World::new(Attrs { mode: 0o755, uid: 0 });
         let world = world.with_generations(self.kind.limits.generations);
-        let oracle = FileOracle::new(self.rules, world, may_fill);
+        let oracle = FileOracle::new(self.rules, world, may_fill, self.kind.limits.marks_unmounts);
         Case { workload, media: vec![image_of(self.kind, shape, log)], devices, script, oracle }
     }
 

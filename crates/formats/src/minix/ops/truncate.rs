@@ -45,14 +45,17 @@ fn shrink(
 ) -> Result<Progress, Stop> {
     let zone_bytes = vol.geometry.zone_bytes() as u64;
     let from = vol.geometry.size_zones(size);
+    // Before a zone is freed: of a damaged file the last one that stays may be among them. A crash
+    // between two steps leaves zeros behind the new size.
+    let shorter = Inode { size: size as u32, ..inode.clone() };
+    clear_end(tx, vol, (number, &shorter))?;
     let step = cut::end(tx, vol, (number, inode), from)?;
-    let left = step.reached.saturating_mul(zone_bytes).max(size);
-    inode.size = inode.size.min(u32::try_from(left).unwrap_or(u32::MAX));
-    if step.reached > from || step.has_freed {
+    if step.reached > from {
+        let left = step.reached.saturating_mul(zone_bytes);
+        inode.size = inode.size.min(u32::try_from(left).unwrap_or(u32::MAX));
         return Ok(Progress::More);
     }
     inode.size = size as u32;
-    clear_end(tx, vol, (number, inode))?;
     Ok(Progress::Done)
 }
 
