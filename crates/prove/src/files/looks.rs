@@ -53,7 +53,7 @@ pub fn rule_of(finding: &dyn Finding) -> Rule {
     match form.split([' ', '{']).next().unwrap_or_default() {
         "WrongSectors" => Rule::SectorCounts,
         "WrongParent" | "BadDots" => Rule::ParentEntries,
-        "Leaked" | "Nameless" => Rule::NothingLeaked,
+        "BehindEnd" | "Leaked" | "Nameless" => Rule::NothingLeaked,
         _ => match finding.invariant() {
             Some(1) => Rule::NamesInUse,
             Some(2) => Rule::OneOwner,

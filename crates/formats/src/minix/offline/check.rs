@@ -124,6 +124,16 @@ struct Check<'c, 'd> {
     inodes: u64,
 }
 
+/// The object of which zones are taken.
+#[derive(Clone, Copy)]
+struct Owner {
+    ino: u32,
+    /// Zones up to its size.
+    end: u64,
+    /// What is wrong with them is noted.
+    notes: bool,
+}
+
 impl Check<'_, '_> {
     fn add(&mut self, finding: Finding) {
         match self.list.len() < MOST_FINDINGS {
@@ -171,21 +181,37 @@ impl Check<'_, '_> {
         if !inode.has_zones() {
             return Ok(());
         }
+        let end = self.geometry.size_zones(u64::from(inode.size));
+        let owner = Owner { ino: number, end, notes };
+        let mut first = 0;
         for (index, &zone) in inode.zones.iter().enumerate() {
             let level = index.saturating_sub(DIRECT - 1) as u32;
-            self.address(number, Slot::Inode(number, index), (zone, level), notes)?;
+            self.address(owner, Slot::Inode(number, index), (zone, level), first)?;
+            first += self.span(level);
         }
         Ok(())
     }
 
+    /// Zones of a file that an address leads to at most.
+    fn span(&self, level: u32) -> u64 {
+        (self.geometry.addresses() as u64).pow(level)
+    }
+
+    /// Takes what an address leads to, which is the part of the file from a zone on.
     fn address(
         &mut self,
-        ino: u32,
+        owner: Owner,
         slot: Slot,
         (zone, level): (Zone, u32),
-        notes: bool,
+        first: u64,
     ) -> Result<(), FsError> {
+        let Owner { ino, end, notes } = owner;
         if zone == 0 {
+            return Ok(());
+        }
+        if notes && first >= end {
+            // A file that grows would show what lies there.
+            self.add(Finding::BehindEnd { ino, zone, slot });
             return Ok(());
         }
         if !self.geometry.is_data(zone) {
@@ -208,7 +234,8 @@ impl Check<'_, '_> {
         for entry in 0..self.geometry.addresses() {
             let zone = u32_at(&bytes, entry * ADDRESS_BYTES);
             let slot = Slot::Indirect(place.plus(entry * ADDRESS_BYTES));
-            self.address(ino, slot, (zone, level - 1), notes)?;
+            let first = first + entry as u64 * self.span(level - 1);
+            self.address(owner, slot, (zone, level - 1), first)?;
         }
         Ok(())
     }

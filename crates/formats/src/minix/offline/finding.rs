@@ -60,6 +60,8 @@ pub enum Finding {
     TooLarge { ino: u32, size: u32, most: u32 },
     #[error("inode {ino}: the address {zone} lies outside the data")]
     BadAddress { ino: u32, zone: Zone, slot: Slot },
+    #[error("inode {ino}: zone {zone} lies behind the end")]
+    BehindEnd { ino: u32, zone: Zone, slot: Slot },
     #[error("inode {ino}: zone {zone} belongs to another file, or to this one twice")]
     Duplicate { ino: u32, zone: Zone, slot: Slot },
     #[error("directory {dir}: the name `{name}` {why}")]
@@ -87,7 +89,9 @@ pub enum Finding {
 impl report::Finding for Finding {
     fn severity(&self) -> Severity {
         match self {
-            Finding::Nameless { .. } | Finding::Leaked { .. } => Severity::Harmless,
+            Finding::Nameless { .. } | Finding::Leaked { .. } | Finding::BehindEnd { .. } => {
+                Severity::Harmless
+            }
             Finding::WrongLinks { stored, right, .. } if stored > right => Severity::Harmless,
             Finding::WrongLinks { .. }
             | Finding::UnmarkedInode { .. }
@@ -110,6 +114,7 @@ impl report::Finding for Finding {
             Finding::Unreadable { .. } | Finding::NoRoot { .. } => 1,
             Finding::TooLarge { .. }
             | Finding::BadAddress { .. }
+            | Finding::BehindEnd { .. }
             | Finding::Duplicate { .. }
             | Finding::Entry { .. }
             | Finding::DirectorySize { .. }
@@ -142,7 +147,9 @@ impl report::Finding for Finding {
 
     fn nature(&self) -> Nature {
         match self {
-            Finding::Nameless { .. } | Finding::Leaked { .. } => Nature::Leak,
+            Finding::Nameless { .. } | Finding::Leaked { .. } | Finding::BehindEnd { .. } => {
+                Nature::Leak
+            }
             Finding::WrongLinks { stored, right, .. } if stored > right => Nature::HighCount,
             Finding::UnmarkedInode { .. } | Finding::UnmarkedZones { .. } => Nature::Maps,
             Finding::WrongParent { .. } | Finding::DirectoryTwice { .. } => Nature::TwoParents,

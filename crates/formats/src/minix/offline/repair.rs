@@ -89,7 +89,9 @@ impl Fixer<'_, '_> {
             Finding::DirectorySize { ino, right, .. } => {
                 self.change(ino, |inode| inode.size = right)
             }
-            Finding::BadAddress { slot, .. } | Finding::Duplicate { slot, .. } => match slot {
+            Finding::BadAddress { slot, .. }
+            | Finding::BehindEnd { slot, .. }
+            | Finding::Duplicate { slot, .. } => match slot {
                 Slot::Inode(ino, index) => self.change(ino, |inode| inode.zones[index] = 0),
                 Slot::Indirect(place) => self.store.set(place, &[0; NUMBER_BYTES]),
             },

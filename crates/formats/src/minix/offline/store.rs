@@ -114,16 +114,33 @@ impl<'d> Store<'d> {
         self.set(self.geometry.inode_place(number), &inode.encode())
     }
 
-    /// Writes what has changed; it is durable afterwards. What comes next reads everything from the
-    /// medium: a round of a repair depends on nothing that the one before it has kept.
+    /// Writes what has changed: names and addresses, then inodes, then maps, each of them durable
+    /// before the next. So a cut leaves what is in use and has no name, and no name that leads to
+    /// what is free. What comes next reads everything from the medium: a round of a repair depends
+    /// on nothing that the one before it has kept.
     ///
     /// # Errors
     /// Errors of the volume.
     pub fn write_back(&mut self) -> Result<(), FsError> {
         self.kept.clear();
-        for (page, bytes) in std::mem::take(&mut self.changed) {
+        let mut changed = std::mem::take(&mut self.changed);
+        let geometry = self.geometry;
+        // A page with two kinds goes with the later one.
+        let first_page = |zone: Zone| u64::from(zone.div_ceil(geometry.zones_per_page()));
+        let data = changed.split_off(&first_page(geometry.first_data()));
+        let inodes = changed.split_off(&first_page(geometry.table()));
+        self.write_part(data, Edge::RepairChunks)?;
+        self.write_part(inodes, Edge::RepairTable)?;
+        self.write_part(changed, Edge::RepairMarkEnd)
+    }
+
+    fn write_part(&mut self, part: BTreeMap<BlockNo, Vec<u8>>, edge: Edge) -> Result<(), FsError> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        for (page, bytes) in part {
             self.disk.write(page, Data::bytes(bytes.into()))?;
         }
-        Ok(self.disk.flush_for(Edge::RepairMarkEnd)?)
+        Ok(self.disk.flush_for(edge)?)
     }
 }

@@ -53,8 +53,6 @@ enum Gone {
 pub struct Step {
     /// The zones of the file from this index on are gone.
     pub reached: u64,
-    /// It has freed some.
-    pub has_freed: bool,
 }
 
 /// Frees the zones of a file from an index on, as many as a step may, from the end. The inode is
@@ -118,11 +116,10 @@ impl Cut<'_> {
     /// Frees the zones that go.
     fn finish(self, reached: u64) -> Result<Step, Stop> {
         let Cut { tx, vol, freed, .. } = self;
-        let has_freed = !freed.is_empty();
         for given_up in freed {
             zones::free(tx, vol, given_up)?;
         }
-        Ok(Step { reached, has_freed })
+        Ok(Step { reached })
     }
 
     /// Frees what an address leads to, from the end.
@@ -143,7 +140,9 @@ impl Cut<'_> {
         }
         let map = geometry.zmap();
         let bit = if geometry.is_data(zone) { geometry.bit_of(zone) } else { 0 };
-        if !self.budget.frees(geometry.place_of(map.first + bit / map.zone_bits).page) {
+        // A zone of addresses goes with the last of those below it.
+        let may = self.budget.frees(geometry.place_of(map.first + bit / map.zone_bits).page);
+        if !may && level == 0 {
             return Ok(Gone::From(first + 1));
         }
         // What lies below is out of reach without this address.

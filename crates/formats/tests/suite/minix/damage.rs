@@ -213,6 +213,16 @@ fn an_address_outside_the_data_is_named() {
 }
 
 #[test]
+fn a_zone_behind_the_end_is_a_leak() {
+    for block in BLOCKS {
+        let found = found(block, |cells| {
+            change(cells, SMALL, |inode| inode.zones[2] = 300);
+        });
+        has(&found, |one| matches!(one, Finding::BehindEnd { zone: 300, .. }));
+    }
+}
+
+#[test]
 fn a_zone_of_two_files_is_named() {
     let found = found(1024, |cells| {
         let zone = inode(cells, FILE).zones[7];
