@@ -307,13 +307,14 @@ impl PlantedBug {
     ];
 
     /// Bugs for Minix: of the core that file systems share, and its own.
-    pub const MINIX: [PlantedBug; 7] = [
+    pub const MINIX: [PlantedBug; 8] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::ErrorSwallowed,
         PlantedBug::FreedAtOnce,
         PlantedBug::BitForgotten,
         PlantedBug::MovedKeepsParent,
         PlantedBug::PointerBeforeContent,
+        PlantedBug::FactAtCompletion,
         PlantedBug::TransactionSplit,
     ];
 

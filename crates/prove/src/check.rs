@@ -135,6 +135,14 @@ impl<S: Subject> Checker<S> {
         rng: &mut Rng,
         report: &mut ProveReport,
     ) -> Result<Option<ContentOf<S>>, Wrong> {
+        if oracle.judges_ends()
+            && let Some(seen) = self.subject.inspect(&media, &mut self.looks, self.again)
+        {
+            let index = self.intern(Some(seen?));
+            if let Some(wrong) = self.judge(index, false, oracle) {
+                return Err(wrong);
+            }
+        }
         let index = self.recover_with(true, media, oracle, rng, report)?;
         match self.judge(index, false, oracle) {
             None => Ok(self.contents[index].content.clone()),

@@ -129,6 +129,12 @@ pub trait Oracle: Debug {
     /// Everything that is wrong with a content found after a crash, a sentence each.
     fn judge(&self, found: &Self::Content, allowance: Allowance) -> Vec<Complaint>;
 
+    /// True if what lies on the media at the end of an epoch is judged beside what a mount shows of
+    /// it: a mount does not show what a check has found.
+    fn judges_ends(&self) -> bool {
+        false
+    }
+
     /// The first thing that is not as expected; with `errors`, errors are allowed.
     fn differs(
         &self,

@@ -45,12 +45,11 @@ pub static KIND: KindDescriptor = KindDescriptor {
     extents,
 };
 
-/// The policies in which a planted bug can show. Transactions need no guards, and hold more zones
-/// than those of metadata.
+/// The policies in which a planted bug can show. Transactions need no guards.
 fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
-        PlantedBug::PointerBeforeContent => &[PolicyKind::Async],
-        PlantedBug::FreedAtOnce | PlantedBug::TransactionSplit => &[PolicyKind::Atomic],
+        PlantedBug::PointerBeforeContent | PlantedBug::FactAtCompletion => &[PolicyKind::Async],
+        PlantedBug::TransactionSplit => &[PolicyKind::Atomic],
         bug if PlantedBug::MINIX.contains(&bug) => &POLICIES,
         _ => &[],
     }

@@ -481,6 +481,10 @@ impl Oracle for FileOracle {
         wrong
     }
 
+    fn judges_ends(&self) -> bool {
+        !self.marks
+    }
+
     fn differs(&self, found: &Rc<Tree>, expected: &Rc<Tree>, _errors: bool) -> Option<String> {
         found.difference(expected, ("when mounted", "on the medium"))
     }
