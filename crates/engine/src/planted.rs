@@ -307,7 +307,7 @@ impl PlantedBug {
     ];
 
     /// Bugs for Minix: of the core that file systems share, and its own.
-    pub const MINIX: [PlantedBug; 8] = [
+    pub const MINIX: [PlantedBug; 9] = [
         PlantedBug::AckBeforeDurable,
         PlantedBug::ErrorSwallowed,
         PlantedBug::FreedAtOnce,
@@ -316,6 +316,7 @@ impl PlantedBug {
         PlantedBug::PointerBeforeContent,
         PlantedBug::FactAtCompletion,
         PlantedBug::TransactionSplit,
+        PlantedBug::UnitForgetsContent,
     ];
 
     /// Bugs for the log as a service.

@@ -49,7 +49,8 @@ pub static KIND: KindDescriptor = KindDescriptor {
 fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
         PlantedBug::PointerBeforeContent | PlantedBug::FactAtCompletion => &[PolicyKind::Async],
-        PlantedBug::TransactionSplit => &[PolicyKind::Atomic],
+        PlantedBug::TransactionSplit => &[PolicyKind::Atomic, PolicyKind::Unit],
+        PlantedBug::UnitForgetsContent => &[PolicyKind::Unit],
         bug if PlantedBug::MINIX.contains(&bug) => &POLICIES,
         _ => &[],
     }

@@ -38,10 +38,10 @@ pub enum Rules {
         /// Content may be written after what leads to it.
         data: DataMode,
     },
-    /// Minix, which writes transactions of the volume or orders nothing.
+    /// Minix.
     Minix {
-        /// It writes transactions.
-        atomic: bool,
+        /// One of its policies.
+        policy: PolicyKind,
     },
     /// A contract that a test has changed, to see the prover find what it promises too much.
     Changed(&'static Contract),
@@ -64,9 +64,7 @@ impl Rules {
     pub fn of_kind(kind: Kind, policy: PolicyKind, data: DataMode) -> Option<Rules> {
         match (kind.limits.allocates, policy) {
             (true, _) => Rules::of(policy, data),
-            (false, PolicyKind::Async) => Some(Rules::Minix { atomic: false }),
-            (false, PolicyKind::Atomic) => Some(Rules::Minix { atomic: true }),
-            _ => None,
+            (false, policy) => kind.policies.contains(&policy).then_some(Rules::Minix { policy }),
         }
     }
 
@@ -87,8 +85,9 @@ impl Rules {
             Rules::Atomic => &table::ATOMIC,
             Rules::Unit => &table::UNIT,
             Rules::Logged { policy, data } => logged(policy, data),
-            Rules::Minix { atomic: false } => &table::MINIX_ASYNC,
-            Rules::Minix { atomic: true } => &table::MINIX_ATOMIC,
+            Rules::Minix { policy: PolicyKind::Unit } => &table::MINIX_UNIT,
+            Rules::Minix { policy: PolicyKind::Atomic } => &table::MINIX_ATOMIC,
+            Rules::Minix { .. } => &table::MINIX_ASYNC,
             Rules::Changed(contract) => contract,
         }
     }

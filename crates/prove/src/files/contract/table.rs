@@ -204,6 +204,8 @@ pub const MINIX_ATOMIC: Contract = one_point("atomic", Synced, &[], &[D::Sectors
     .with(row(O::Remove, Synced, &[D::Leak]))
     .with(row(O::Replace, Synced, &[D::Leak]))
     .with(row(O::Allocate, Refused, &[]));
+/// The same, and content is part of the transactions.
+pub const MINIX_UNIT: Contract = Contract { policy: "unit", content: true, ..MINIX_ATOMIC };
 /// Log in a file.
 pub const LFFS_FILE: Contract = logged("lffs-file", Synced, ORDERED);
 /// Log at the end of the volume, answers when the log has it.
