@@ -17,6 +17,9 @@ use seekless_fs::policy::PolicyKind;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+/// Blocks that were read, shared with the medium.
+type Blocks = Arc<Mutex<BTreeSet<BlockNr>>>;
+
 /// What each of these holds is compared. The first one has indirect blocks of two levels.
 const PATHS: [&[&str]; 5] =
     [&["a", "b", "file"], &["small"], &["a", "b", "other"], &["a", "pipe"], &["a", "b", "name7"]];
@@ -28,7 +31,7 @@ const PIECE: u32 = 64 << 10;
 struct Watched {
     cells: Cells,
     bad: Option<BlockNr>,
-    read: Arc<Mutex<BTreeSet<BlockNr>>>,
+    read: Blocks,
 }
 
 impl Medium for Watched {
@@ -82,10 +85,7 @@ fn content(fs: &mut Blocking<Minix>, path: &[&str]) -> Content {
 }
 
 /// A mount of the sample, and the blocks that it reads.
-fn mounted(
-    cells: &Cells,
-    bad: Option<BlockNr>,
-) -> (Result<Blocking<Minix>, FsError>, Arc<Mutex<BTreeSet<BlockNr>>>) {
+fn mounted(cells: &Cells, bad: Option<BlockNr>) -> (Result<Blocking<Minix>, FsError>, Blocks) {
     let read = Arc::default();
     let watched = Watched { cells: cells.clone(), bad, read: Arc::clone(&read) };
     let node = Plain::node(Box::new(Ram::new(Box::new(watched))));
