@@ -592,4 +592,4 @@ impl Columns {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -234,3 +234,37 @@ impl Search<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eager::columns::tests::{CYLINDERS, HEADS, SLOTS, Small};
+    use seekless_engine::arm::Head;
+    use std::collections::BTreeMap;
+
+    /// Blocks that each track gets before the head goes on, in the order of the tracks, until no
+    /// track is empty.
+    fn filled(fill_percent: u32) -> Vec<u32> {
+        let tracks = HEADS * CYLINDERS;
+        let mut free = FreeMap::new(u64::from(tracks * SLOTS), Some(&Small));
+        (0..tracks * SLOTS).for_each(|block| free.release(block));
+        let mut placer = Placer::new(fill_percent, Some(&Small));
+        let (mut at, mut track, mut counts) = (0, 0, BTreeMap::new());
+        while counts.len() < tracks as usize {
+            let mut plan = Plan::new(Head { track, free_at: at });
+            let block = placer.choose(&mut free, &Small, &mut plan, 1).expect("there is room");
+            *counts.entry(block / SLOTS).or_insert(0) += 1;
+            (at, track) = (plan.at, plan.track);
+        }
+        // The last one has got its first block only.
+        counts.into_values().filter(|&count| count > 1).collect()
+    }
+
+    /// V7: a track is left as soon as no more than a quarter of it is free.
+    #[test]
+    fn a_track_is_left_when_three_quarters_are_full() {
+        let three_quarters = (SLOTS * 3).div_ceil(4);
+        assert!(filled(75).iter().all(|&count| count == three_quarters), "{:?}", filled(75));
+        assert!(filled(50).iter().all(|&count| count == SLOTS.div_ceil(2)), "{:?}", filled(50));
+    }
+}

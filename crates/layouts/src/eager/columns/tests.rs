@@ -4,15 +4,15 @@ use super::*;
 use seekless_engine::rng::Rng;
 use seekless_engine::units::BlockNr;
 
-const HEADS: u32 = 3;
-const CYLINDERS: u32 = 5;
-const SLOTS: u32 = 37;
+pub(crate) const HEADS: u32 = 3;
+pub(crate) const CYLINDERS: u32 = 5;
+pub(crate) const SLOTS: u32 = 37;
 const PER_SLOT: u32 = 4;
 const TURN: u32 = SLOTS * PER_SLOT;
 
 /// A small disk on which a position takes 10 ns.
 #[derive(Debug)]
-struct Small;
+pub(crate) struct Small;
 
 impl Arm for Small {
     fn tracks(&self) -> Track {
