@@ -56,8 +56,8 @@ pub struct Args {
     /// `wolf` or `hylog`. It answers durable writes. Other layouts ignore it.
     #[arg(long, value_name = "SIZE", conflicts_with = "log")]
     nvram: Option<Size>,
-    /// What a disk with a track buffer reads ahead: `none`, `forward` or `whole-track`. [default: as
-    /// the disk has it]
+    /// What a disk with a track buffer reads ahead: `none`, `forward` or `whole-track`. [default:
+    /// as the disk has it]
     #[arg(long, value_name = "HOW", value_parser = spec::read_aheads())]
     read_ahead: Option<ReadAhead>,
     /// Simulate on an array of such disks: 0, 1 or 5.

@@ -82,8 +82,8 @@ pub struct Args {
     /// The disk reports a write when it is on the platter, though its cache could report it early.
     #[arg(long)]
     no_write_cache: bool,
-    /// What a disk with a track buffer reads ahead: `none`, `forward` or `whole-track`. [default: as
-    /// the disk has it]
+    /// What a disk with a track buffer reads ahead: `none`, `forward` or `whole-track`. [default:
+    /// as the disk has it]
     #[arg(long, value_name = "HOW", value_parser = spec::read_aheads())]
     read_ahead: Option<ReadAhead>,
     /// Users, each with the whole program.
