@@ -45,10 +45,12 @@ pub static KIND: KindDescriptor = KindDescriptor {
     extents,
 };
 
-/// The policies in which a planted bug can show. Transactions need no guards.
+/// The policies in which a planted bug can show. Transactions need no guards, and where they carry
+/// content a zone may be used again at once.
 fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
         PlantedBug::PointerBeforeContent | PlantedBug::FactAtCompletion => &[PolicyKind::Async],
+        PlantedBug::FreedAtOnce => &[PolicyKind::Async, PolicyKind::Atomic],
         PlantedBug::TransactionSplit => &[PolicyKind::Atomic, PolicyKind::Unit],
         PlantedBug::UnitForgetsContent => &[PolicyKind::Unit],
         bug if PlantedBug::MINIX.contains(&bug) => &POLICIES,
