@@ -48,9 +48,16 @@ fn stronger(contract: &Contract, operation: Operation) -> Vec<(String, Contract)
         (row.leaves, row.durable) = (leaves, durable);
         (what, contract)
     };
-    let needs_growth = contract.policy == "atomic" && GROWING.contains(&operation);
+    let is_in_transactions = matches!(contract.policy, "atomic" | "unit");
+    let needs_growth = is_in_transactions && GROWING.contains(&operation);
+    // With content in transactions only a write of many blocks is there in part.
+    let is_torn = |damage: &Damage| {
+        contract.content && (operation, *damage) == (Operation::Write, Damage::Sectors)
+    };
     let is_rare = |damage: &Damage| {
-        RARE.contains(&(operation, *damage)) || needs_growth && *damage == Damage::Leak
+        RARE.contains(&(operation, *damage))
+            || is_torn(damage)
+            || needs_growth && *damage == Damage::Leak
     };
     let mut all: Vec<_> = row
         .leaves
@@ -80,7 +87,7 @@ const RARE: [(Operation, Damage); 8] = [
 ];
 
 /// Operations that give up the end of a directory or file that grows, and nothing else. Under
-/// `atomic` only what is given up leaks, and no short sequence fills a fragment.
+/// `atomic` and `unit` only what is given up leaks, and no short sequence fills a fragment.
 const GROWING: [Operation; 4] =
     [Operation::Mkdir, Operation::Link, Operation::Rename, Operation::Write];
 
