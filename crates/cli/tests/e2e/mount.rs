@@ -36,6 +36,11 @@ pub fn policies() -> impl Iterator<Item = &'static str> {
     PolicyKind::ALL.into_iter().map(PolicyKind::name)
 }
 
+/// True if a policy writes transactions of the volume.
+pub fn has_transactions(policy: &str) -> bool {
+    PolicyKind::ALL.iter().any(|one| one.name() == policy && one.wants_transactions())
+}
+
 /// The names of those that need one device: a disk that crashes on demand is one.
 pub fn policies_of_one_device() -> impl Iterator<Item = &'static str> {
     PolicyKind::ALL.into_iter().filter(|one| !one.has_own_log_volume()).map(PolicyKind::name)
@@ -58,8 +63,8 @@ impl Disk {
     /// One that is made for a policy, on a volume of this layout.
     pub fn with_policy(policy: &str, layout: &str, size: &str, more: &[&str]) -> Disk {
         let dir = temp_dir();
-        // No other layout has transactions.
-        let layout = if policy == "atomic" { "loge" } else { layout };
+        // A small volume of other layouts has no transactions, or too small ones.
+        let layout = if has_transactions(policy) { "loge" } else { layout };
         let journal = policy.starts_with("wafs-2").then(|| dir.path().join("log.img"));
         let disk = Disk { image: dir.path().join("disk.img"), journal, dir };
         let mut mkfs = seekless();

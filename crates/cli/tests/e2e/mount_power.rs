@@ -1,7 +1,7 @@
 //! Mounted file systems over a disk whose power goes: what programs notice, and what is left.
 
 use crate::harness::{run, seekless, succeed};
-use crate::mount::{Disk, Mounted, policies_of_one_device, possible};
+use crate::mount::{Disk, Mounted, has_transactions, policies_of_one_device, possible};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ impl Disk {
     pub fn repair_after(&self, policy: &str) {
         match policy {
             // It is mounted at once, and a repair frees what the short mount has not come to.
-            "atomic" => {
+            policy if has_transactions(policy) => {
                 self.mount(&["--policy", policy]).unmount();
                 self.repair();
             }

@@ -2,7 +2,7 @@
 //! names, many programs at once, a kernel that writes back, a disk at its own pace.
 
 use crate::harness::{command, eventually, installed, pattern, succeed};
-use crate::mount::{Disk, Foreground, Mounted, policies, possible};
+use crate::mount::{Disk, Foreground, Mounted, has_transactions, policies, possible};
 use std::fs::{self, File, FileTimes};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -235,7 +235,7 @@ fn fstrim_gives_free_space_back() {
         return;
     }
     // A loge volume gives its own free space back when it is idle.
-    for policy in policies().filter(|&policy| policy != "atomic") {
+    for policy in policies().filter(|&policy| !has_transactions(policy)) {
         let disk = Disk::with_policy(policy, "raw", "64M", &[]);
         let mounted = disk.mount(&["--policy", policy]);
         let taken = || std::fs::metadata(disk.image()).expect("the image").blocks() * 512;
