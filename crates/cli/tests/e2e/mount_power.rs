@@ -69,8 +69,10 @@ fn a_power_cut_takes_only_what_was_not_synced() {
     for policy in policies_of_one_device() {
         for layout in ["raw", "inplace", "vlog", "lfs"] {
             let lost = (1..=4).filter(|&seed| cut_takes_unsynced(policy, layout, seed)).count();
+            // On a small volume the room for one operation with its content is nearly all that a
+            // transaction takes, so under `unit` each goes out at once.
             assert!(
-                lost > 0,
+                lost > 0 || policy == "unit",
                 "{policy}, {layout}: what was not synced is always there, so the cut takes nothing"
             );
         }
