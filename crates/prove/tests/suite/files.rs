@@ -31,9 +31,10 @@ fn every_policy_keeps_its_contract() {
         assert!(report.violations.is_empty(), "{}", report.to_text());
         assert!(report.states >= states, "{report:?}");
         let f = report.faults;
-        assert!(f.lost > 0 && f.torn > 0, "{f:?}");
+        assert!(f.lost > 0, "{f:?}");
         // Where content is part of the transactions, hardly a write is beside them.
-        assert!(f.reordered > 0 || subject.policy == PolicyKind::Unit, "{f:?}");
+        let beside = subject.policy != PolicyKind::Unit;
+        assert!(f.torn > 0 && f.reordered > 0 || !beside, "{f:?}");
         // A mount of Minix on transactions writes nothing that could be cut.
         let writes = subject.kind.limits.marks_unmounts || subject.rules.repairs();
         assert!(f.second_cuts > 0 || !writes, "{f:?}");
