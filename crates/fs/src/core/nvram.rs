@@ -46,8 +46,8 @@ pub(crate) struct Leaving {
     unflushed: Vec<BlockNo>,
     /// Covered by the flush in flight.
     flushing: Vec<BlockNo>,
-    /// The last time that something changed.
-    changed_at: Time,
+    /// When the last call has ended well.
+    called_at: Time,
 }
 
 impl Core {
@@ -66,9 +66,9 @@ impl Core {
         self.options.nvram.is_some_and(|nvram| self.nvram_bytes() > nvram.bytes)
     }
 
-    /// Something has changed.
-    pub(crate) fn nvram_changed(&mut self, at: Time) {
-        self.leaving.changed_at = at;
+    /// A step of a call has ended well.
+    pub(crate) fn nvram_called(&mut self, at: Time) {
+        self.leaving.called_at = at;
     }
 
     /// A write of a block has begun: the buffer stays until it is durable.
@@ -139,7 +139,7 @@ impl Core {
     /// When the cache is written if no call comes.
     pub(crate) fn nvram_due(&self) -> Option<Time> {
         let waits = self.cache.dirty() > 0 && self.nvram_rests();
-        waits.then_some(self.leaving.changed_at + IDLE)
+        waits.then_some(self.leaving.called_at + IDLE)
     }
 
     /// The page of a buffer with the seals that a write of it would set.

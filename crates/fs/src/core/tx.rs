@@ -86,7 +86,7 @@ impl<'c> CoreTx<'c> {
     pub fn commit(self, at: Time) -> Settle {
         let core = self.core;
         core.stats.committed += 1;
-        core.nvram_changed(at);
+        core.nvram_called(at);
         let mut touched = std::mem::take(&mut core.scratch.touched);
         for before in touched.drain(..) {
             core.changed(before.slot, before.dirty, at);

@@ -27,7 +27,8 @@ impl<P: Personality> Mounted<P> {
         mut durable: Durable<P::Mark>,
         cx: &mut FsCx<'_, '_>,
     ) {
-        if self.core.is_durable_at_once() && pending.work.is_sync() {
+        let is_sound = self.core.failed().is_none();
+        if self.core.is_durable_at_once() && is_sound && pending.work.is_sync() {
             if let Some(mark) = &durable.mark {
                 self.format.is_durable(mark);
             }
