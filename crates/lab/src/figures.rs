@@ -93,27 +93,12 @@ struct Parts {
     source: &'static str,
     title: &'static str,
     systems: &'static [System],
-    /// The policies that it runs under.
-    policies: &'static [PolicyKind],
+    /// It runs under policies that keep a log, too.
+    logged: bool,
     jobs: fn(&Settings) -> Vec<Job>,
     judge: fn(&Results<'_>, &mut Judge<'_>) -> Vec<Table>,
     chart: fn(&Results<'_>) -> Chart,
 }
-
-/// The policies of the UFS of papers 000 and 002.
-const PLAIN: [PolicyKind; 3] = PolicyKind::UNLOGGED;
-/// Those of paper 001, and `atomic`.
-const LOGGED_TOO: [PolicyKind; 9] = [
-    PolicyKind::Async,
-    PolicyKind::Sync,
-    PolicyKind::Soft,
-    PolicyKind::LffsFile,
-    PolicyKind::Wafs1Sync,
-    PolicyKind::Wafs1Async,
-    PolicyKind::Wafs2Sync,
-    PolicyKind::Wafs2Async,
-    PolicyKind::Atomic,
-];
 
 /// The file system of paper 002.
 const UFS: [System; 1] = [System { name: "UFS", policy: "sync" }];
@@ -170,14 +155,22 @@ impl Figure {
     }
 
     /// The policies that it runs under.
-    pub fn policies(self) -> &'static [PolicyKind] {
-        self.parts().policies
+    pub fn policies(self) -> Vec<PolicyKind> {
+        match self.parts().logged {
+            true => logged_too().collect(),
+            false => PolicyKind::UNLOGGED.to_vec(),
+        }
     }
 
     /// What it shows, in a line.
     pub fn title(self) -> &'static str {
         self.parts().title
     }
+}
+
+/// The policies of paper 001 and `atomic`: no paper has one whose transactions carry content.
+fn logged_too() -> impl Iterator<Item = PolicyKind> {
+    PolicyKind::ALL.into_iter().filter(|kind| !kind.carries_content())
 }
 
 /// What of a figure is measured.
@@ -216,7 +209,7 @@ impl Settings {
     /// The policies that run on a volume, with fragments as it wants them.
     fn policies_over(&self, volume: Volume) -> Vec<PolicyKind> {
         let possible = |kind: PolicyKind| !kind.wants_transactions() || volume.kind == Kind::LOGE;
-        LOGGED_TOO.into_iter().filter(|&kind| self.asks(kind) && possible(kind)).collect()
+        logged_too().filter(|&kind| self.asks(kind) && possible(kind)).collect()
     }
 
     /// The volumes of a figure, or others that are asked for. With small amounts, those that its

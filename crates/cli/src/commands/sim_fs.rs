@@ -304,7 +304,6 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
             seed: args.seed,
         },
         kind: args.layout,
-        base: args.base,
         options: args.layout_flags.options.clone(),
         file_system: args.fs,
         mkfs: MkfsOptions {

@@ -6,16 +6,16 @@
 
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
-use super::job::{AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work};
+use super::job::{IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work};
 use super::table::{Table, heads, told};
-use super::{PLAIN, Parts, Settings, UFS};
+use super::{Parts, Settings, UFS};
 
 pub(super) const PARTS: Parts = Parts {
     name: "dcd/bandwidth",
     source: "paper 002, figure 10",
     title: "random writes of eight sizes to the disk alone",
     systems: &UFS,
-    policies: &PLAIN,
+    logged: false,
     jobs,
     judge,
     chart,
@@ -45,7 +45,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
     let job = |&kb: &u64| {
         let key = Key { policy: "", volume: IN_PLACE.name, variant: variant(kb) };
         let work = Work::Raw { each: kb << 10, all };
-        Job { key, factor: AS_IT_IS, platform: Platform::Barracuda, angle: 0, work }
+        Job::new(key, Platform::Barracuda, work)
     };
     SIZES_KB.iter().map(job).collect()
 }

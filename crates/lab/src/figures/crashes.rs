@@ -3,11 +3,11 @@
 
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
-use super::job::{AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work};
+use super::job::{IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work};
 use super::paper::mkfs;
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::crashes::{CrashOptions, CrashReport};
 use seekless_formats::Kind;
 use seekless_fs::policy::PolicyKind;
@@ -17,7 +17,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, table 2 and section 4",
     title: "what power cuts at each write of the disk leave",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,
@@ -59,7 +59,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
         };
         let key = Key { policy: policy.name(), volume: IN_PLACE.name, variant: VARIANT.to_owned() };
         let work = Work::Crashes(Box::new(options));
-        Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, angle: 0, work }
+        Job::new(key, Platform::Cheetah, work)
     };
     settings.policies_on(IN_PLACE).into_iter().map(job).collect()
 }

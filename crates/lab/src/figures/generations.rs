@@ -16,6 +16,7 @@ use seekless_fs::policy::PolicyKind;
 const DISKS: [Platform; 4] =
     [Platform::St19101, Platform::InThreeYears, Platform::InSixYears, Platform::InNineYears];
 const PERCENT: u32 = 80;
+
 fn variant(disk: Platform) -> String {
     format!("generations, {}", disk.name())
 }

@@ -172,8 +172,8 @@ pub const LAYOUTS: [Volume; 4] = [IN_PLACE, VLOG, LOGE, DCD];
 impl Volume {
     /// Options for a program on it.
     pub fn under(self, options: FilesOptions) -> FilesOptions {
-        let Volume { kind, base, at_once: trust_completions, one_lock, .. } = self;
-        FilesOptions { kind, base, trust_completions, one_lock, ..options }
+        let Volume { kind, at_once: trust_completions, one_lock, .. } = self;
+        FilesOptions { kind, trust_completions, one_lock, ..options }
     }
 }
 
@@ -222,6 +222,8 @@ pub struct Job {
     pub platform: Platform,
     /// Parts of [`ANGLES`] of a turn that its tracks have been turned by.
     pub angle: u32,
+    /// The layout below a log-structured one.
+    pub base: Option<Kind>,
     /// What runs.
     pub work: Work,
 }
@@ -256,7 +258,7 @@ pub fn files(key: &Key, platform: Platform, options: &FilesOptions) -> Vec<Job> 
     let job = |(factor, by): (usize, &f64)| {
         let host = options.host.scaled(*by);
         let work = Work::Files(Box::new(FilesOptions { host, ..options.clone() }));
-        Job { key: key.clone(), factor, platform, angle: 0, work }
+        Job { factor, ..Job::new(key.clone(), platform, work) }
     };
     let wanted = |(factor, _): &(usize, &f64)| options.host.takes_time() || *factor == AS_IT_IS;
     FACTORS.iter().enumerate().filter(wanted).map(job).collect()
@@ -270,6 +272,7 @@ pub fn files_on(
     (volume, claimed): (Volume, &[Volume]),
 ) -> Vec<Job> {
     let mut jobs = files(key, platform, &volume.under(options));
+    jobs.iter_mut().for_each(|job| job.base = volume.base);
     if !claimed.contains(&volume) {
         jobs.retain(|job| job.factor == AS_IT_IS);
     }
@@ -324,11 +327,16 @@ const STREAM_BLOCKS: u32 = 16;
 const STREAM_DEPTH: u32 = 8;
 
 impl Job {
+    /// A run on a disk as it is, with the host as it is.
+    pub fn new(key: Key, platform: Platform, work: Work) -> Job {
+        Job { key, factor: AS_IT_IS, platform, angle: 0, base: None, work }
+    }
+
     /// A stream of requests to a volume in place.
     pub fn stream(platform: Platform, reads: bool) -> Job {
         let variant = stream_variant(reads).to_owned();
         let key = Key { policy: "", volume: IN_PLACE.name, variant };
-        Job { key, factor: AS_IT_IS, platform, angle: 0, work: Work::Stream { reads } }
+        Job::new(key, platform, Work::Stream { reads })
     }
 
     /// Its name for people.
@@ -347,15 +355,9 @@ impl Job {
     /// # Errors
     /// What the run found.
     pub fn run(&self, clock: Clock) -> Result<Outcome, FigureError> {
-        let target = self.platform.target(self.angle)?;
+        let target = self.target()?;
         match &self.work {
             Work::Files(options) => {
-                let target = match options.base {
-                    Some(base) => target
-                        .with_base(base)
-                        .map_err(|error| FigureError::Files(self.name(), error.into()))?,
-                    None => target,
-                };
                 let report = run::run(&target, options, clock);
                 let report = report.map_err(|error| FigureError::Files(self.name(), error))?;
                 Ok(Outcome::Files(Box::new(report)))
@@ -376,6 +378,14 @@ impl Job {
                 Ok(Outcome::Recovery(report?))
             }
         }
+    }
+
+    /// The disk, with the layout below if there is one.
+    fn target(&self) -> Result<Target, FigureError> {
+        let target = self.platform.target(self.angle)?;
+        let Some(base) = self.base else { return Ok(target) };
+        let based = target.with_base(base);
+        based.map_err(|error| FigureError::Files(self.name(), error.into()))
     }
 
     fn run_stream(

@@ -12,7 +12,7 @@ use super::job::{
 };
 use super::published::System;
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper, postmark};
+use super::{Parts, Settings, paper, postmark};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -23,7 +23,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "papers 000, 001, 002 and 003 together",
     title: "a synchronous file system over four layouts, and soft updates in place",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

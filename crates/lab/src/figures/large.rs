@@ -6,7 +6,7 @@ use super::claim::Judge;
 use super::job::{self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, VLOG, ratio, spent_both};
 use super::table::{Table, heads, told};
 use super::ufs::{CLAIMED, host, mkfs};
-use super::{PLAIN, Parts, Settings, UFS_AND_LFS, lfs, ufs_policy};
+use super::{Parts, Settings, UFS_AND_LFS, lfs, ufs_policy};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -16,7 +16,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figure 7",
     title: "one file of 10 MB, in order and at random",
     systems: &UFS_AND_LFS,
-    policies: &PLAIN,
+    logged: false,
     jobs,
     judge,
     chart,

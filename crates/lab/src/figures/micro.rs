@@ -18,7 +18,7 @@ use super::paper::label;
 use super::published::{CREATE, DELETE, SIZES_KB, SYSTEMS, column};
 use super::setup;
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -29,7 +29,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, figures 1 and 2",
     title: "files of each size are made, read, overwritten and removed",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

@@ -12,7 +12,7 @@ use super::job::{self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, rati
 use super::published::SYSTEMS;
 use super::speeds::{BASE, Speeds, TOTAL, listed, waits};
 use super::table::Table;
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::run::FilesOptions;
 use seekless_formats::MkfsOptions;
@@ -23,7 +23,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, table 5",
     title: "a server of netnews stores articles and expires old ones",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

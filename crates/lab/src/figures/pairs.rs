@@ -14,7 +14,7 @@ use super::job::{
 };
 use super::published::{PAIRS, SYSTEMS, column};
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::FilesReport;
 use crate::files::run::FilesOptions;
@@ -25,7 +25,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, figure 3",
     title: "empty files are made and removed",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

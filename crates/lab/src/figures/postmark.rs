@@ -8,7 +8,7 @@ use super::job::{
 };
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -18,7 +18,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, sections 9 and 10",
     title: "PostMark: 20,000 transactions on 150,000 files",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

@@ -4,11 +4,11 @@
 use super::chart::{Chart, Series, Shape};
 use super::claim::Judge;
 use super::job::{
-    self, AS_IT_IS, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work, ratio, spent_both,
+    self, IN_PLACE, Job, Key, Outcome, Platform, Results, Told, Work, ratio, spent_both,
 };
 use super::published::SYSTEMS;
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::recovery::{RecoveryOptions, RecoveryReport};
 use crate::files::report::PhaseReport;
@@ -21,7 +21,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, sections 3.2, 4 and 5.3",
     title: "the age of what is in memory only, and mounts after a crash",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,
@@ -83,7 +83,7 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             };
             let key = Key { policy: policy.name(), volume: IN_PLACE.name, variant };
             let work = Work::Recovery(Box::new(options));
-            jobs.push(Job { key, factor: AS_IT_IS, platform: Platform::Cheetah, angle: 0, work });
+            jobs.push(Job::new(key, Platform::Cheetah, work));
         };
     let amounts = if settings.quick { &QUICK_FILES[..] } else { &FILES };
     for &files in amounts {

@@ -9,7 +9,7 @@ use super::job::{
 use super::reads;
 use super::table::{Table, counts, heads, told};
 use super::tree::{DRIVER, POLICY, runs, variant};
-use super::{PLAIN, Parts, Settings, UFS};
+use super::{Parts, Settings, UFS};
 use crate::files::report::PhaseReport;
 use crate::files::watch::{ResponseTimes, Responses};
 
@@ -18,7 +18,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 002, figures 11 and 12",
     title: "response times of the volume while four users copy a source tree",
     systems: &UFS,
-    policies: &PLAIN,
+    logged: false,
     jobs,
     judge,
     chart,

@@ -7,7 +7,7 @@ use super::job::{self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, rati
 use super::published::{SYSTEMS, column};
 use super::speeds::{BASE, waits};
 use super::table::{Table, heads, told};
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -17,7 +17,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, figure 4",
     title: "users run scripts of commands at the same time (synthetic commands)",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

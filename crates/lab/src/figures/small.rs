@@ -8,7 +8,7 @@ use super::job::{
 };
 use super::table::{Table, heads, told};
 use super::ufs::{CLAIMED, host, mkfs};
-use super::{PLAIN, Parts, Settings, UFS_AND_LFS, lfs};
+use super::{Parts, Settings, UFS_AND_LFS, lfs};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -18,7 +18,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figure 6",
     title: "1,500 files of 1 KB are made, read and removed",
     systems: &UFS_AND_LFS,
-    policies: &PLAIN,
+    logged: false,
     jobs,
     judge,
     chart,

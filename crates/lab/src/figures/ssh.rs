@@ -7,7 +7,7 @@ use super::job::{self, IN_PLACE, Job, Key, Platform, Results, Told, Volume, rati
 use super::published::SYSTEMS;
 use super::speeds::{BASE, Speeds, TOTAL, listed, waits};
 use super::table::Table;
-use super::{LOGGED_TOO, Parts, Settings, paper};
+use super::{Parts, Settings, paper};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::run::FilesOptions;
 use seekless_fs::policy::PolicyKind;
@@ -17,7 +17,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 001, table 4",
     title: "ssh is unpacked, configured and built (synthetic operations)",
     systems: &SYSTEMS,
-    policies: &LOGGED_TOO,
+    logged: true,
     jobs,
     judge,
     chart,

@@ -20,7 +20,8 @@ fn parts(phase: &PhaseReport, disk: Platform) -> [f64; 4] {
     let all = phase.disk_time.iter().flat_map(|disk| &disk.spent);
     // What the disk does while no update waits is not part of one.
     let (mut commands, mut busy, mut locate) = (0.0, 0.0, 0.0);
-    for one in all.filter(|one| !one.what.starts_with("ordering")) {
+    let is_own = |what: &str| !["ordering", "cleaning"].iter().any(|one| what.starts_with(one));
+    for one in all.filter(|one| is_own(&one.what)) {
         // A flush costs the disk nothing here.
         commands += if one.mebibytes > 0.0 { one.commands as f64 / updates } else { 0.0 };
         busy += one.seconds * 1e3 / updates;

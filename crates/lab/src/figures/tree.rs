@@ -10,7 +10,7 @@ use super::job::{
     Volume, ratio, spent_both, spent_in,
 };
 use super::table::{Table, counts, heads, told};
-use super::{PLAIN, Parts, Settings, UFS};
+use super::{Parts, Settings, UFS};
 use crate::files::host::Host;
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
@@ -25,7 +25,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 002, figures 7 to 9",
     title: "users unpack, copy and remove a source tree of 508 files and 5.03 MB",
     systems: &UFS,
-    policies: &PLAIN,
+    logged: false,
     jobs,
     judge,
     chart,

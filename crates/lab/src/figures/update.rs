@@ -14,7 +14,7 @@ use super::job::{
 use super::table::{Table, heads, told};
 use super::ufs::{CLAIMED, host, mkfs};
 use super::updates::{DATA_ONLY, PLATFORMS, QUICK_UPDATES, amount, fresh, ms, volume_blocks};
-use super::{PLAIN, Parts, Settings, UFS_AND_LFS, generations, lfs, stacked, ufs_policy};
+use super::{Parts, Settings, UFS_AND_LFS, generations, lfs, stacked, ufs_policy};
 use crate::files::host::Host;
 use crate::files::programs::ProgramKind;
 use crate::files::run::FilesOptions;
@@ -25,7 +25,7 @@ pub(super) const PARTS: Parts = Parts {
     source: "paper 000, figures 8 to 10",
     title: "durable updates of random blocks of one file",
     systems: &UFS_AND_LFS,
-    policies: &PLAIN,
+    logged: false,
     jobs,
     judge,
     chart,

@@ -1,6 +1,5 @@
 //! The report of a program: what each phase took, of the calls and of the disks.
 
-use super::programs::burst;
 use super::run::FilesOptions;
 use super::watch::Responses;
 use crate::disk_time::DiskTime;
@@ -20,7 +19,8 @@ pub(super) struct Tally {
     pub kinds: BTreeMap<&'static str, Latencies>,
     pub bytes: u64,
     pub steps: u64,
-    pub updates: Updates,
+    /// Counted in the phases of `burst` only.
+    pub updates: Option<Updates>,
 }
 
 /// Writes that are made durable by the next call of their user.
@@ -273,7 +273,6 @@ impl PhaseReport {
         responses: Responses,
     ) -> PhaseReport {
         let Times { answered, settled, busy, cpu_ns, host_ns } = times;
-        let is_burst = phase == burst::NAME;
         let count = |kind: &str| tally.kinds.get(kind).map_or(0, Latencies::count);
         let calls = tally.kinds.values().map(Latencies::count).sum();
         let files = count("create").max(count("open")).max(count("unlink"));
@@ -293,7 +292,7 @@ impl PhaseReport {
             megabytes_per_second: per_second(tally.bytes, settled) / 1e6,
             files_per_second: per_second(files, settled),
             by_call: by_call.collect(),
-            updates: tally.updates.report().filter(|_| is_burst),
+            updates: tally.updates.as_ref().and_then(Updates::report),
             disk_time: accounts.iter().map(|one| DiskTime::new(one, settled)).collect(),
             file_system: counters.file_system,
             volume: counters.volume,

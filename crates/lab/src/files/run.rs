@@ -3,8 +3,8 @@
 use super::driver::{Answered, FilesDriver, FilesError, Program};
 use super::host::Host;
 use super::lock::lock;
-use super::programs::{Amount, Phase, ProgramKind, phases};
-use super::report::{Counters, FilesReport, JournalReport, PhaseReport, Tally, Times};
+use super::programs::{Amount, Phase, ProgramKind, burst, phases};
+use super::report::{Counters, FilesReport, JournalReport, PhaseReport, Tally, Times, Updates};
 use super::steps::Step;
 use super::trust::trust;
 use super::user::{User, Wrong};
@@ -48,8 +48,6 @@ pub struct FilesOptions {
     pub amount: Amount,
     /// The layout below.
     pub kind: Kind,
-    /// The layout below it, if the target has one.
-    pub base: Option<Kind>,
     /// Options of the layout.
     pub options: Options,
     /// The format of the file system.
@@ -87,7 +85,6 @@ impl FilesOptions {
             program,
             amount: Amount::default(),
             kind,
-            base: None,
             options: Options::default(),
             file_system: FsKind::default(),
             mkfs: MkfsOptions::default(),
@@ -124,7 +121,10 @@ pub enum FilesRunError {
     #[error("{0} does nothing: it needs at least one file or update")]
     Nothing(ProgramKind),
     /// The policy orders writes, or answers when they are on the disk.
-    #[error("a cache that survives a power cut: the policy {0} waits for the disk")]
+    #[error(
+        "a cache that survives a power cut: the policy {0} waits for the disk; choose async, \
+         atomic or unit"
+    )]
     Nvram(&'static str),
     /// It holds too little.
     #[error("a cache of {0} bytes that survives a power cut: it must hold {LEAST_NVRAM}")]
@@ -302,7 +302,8 @@ impl<'o> World<'o> {
         }
         let before = self.before(clock);
         watch::take(&self.seen);
-        let mut tally = Tally::default();
+        let updates = (phase.name == burst::NAME).then(Updates::default);
+        let mut tally = Tally { updates, ..Tally::default() };
         self.play(&phase.name, &mut tally)?;
         let answered = self.driver().now() - before.now;
         let busy = self.driver().cpu_ns() - before.cpu;
@@ -462,9 +463,10 @@ impl Tally {
     fn record(&mut self, answered: &Answered<'_>) {
         let latencies = self.kinds.entry(kind(answered.request)).or_default();
         latencies.record_ns(answered.answered - answered.submitted);
+        let Some(updates) = &mut self.updates else { return };
         match answered.request {
-            Request::Write { .. } => self.updates.wrote(answered.user, answered.submitted),
-            Request::Fsync { .. } => self.updates.synced(answered.user, answered.answered),
+            Request::Write { .. } => updates.wrote(answered.user, answered.submitted),
+            Request::Fsync { .. } => updates.synced(answered.user, answered.answered),
             _ => {}
         }
     }
