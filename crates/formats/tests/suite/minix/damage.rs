@@ -55,16 +55,16 @@ fn disk_of(cells: &mut Cells) -> MediumDisk<'_> {
     MediumDisk(cells)
 }
 
-fn geometry(cells: &mut Cells) -> Geometry {
+pub(super) fn geometry(cells: &mut Cells) -> Geometry {
     load(&mut disk_of(cells)).expect("it is there")
 }
 
-fn bytes(cells: &mut Cells, at: u64, length: usize) -> Vec<u8> {
+pub(super) fn bytes(cells: &mut Cells, at: u64, length: usize) -> Vec<u8> {
     let block = cells.read(at / 4096, 1).expect("memory").to_bytes();
     block[(at % 4096) as usize..][..length].to_vec()
 }
 
-fn put(cells: &mut Cells, at: u64, bytes: &[u8]) {
+pub(super) fn put(cells: &mut Cells, at: u64, bytes: &[u8]) {
     let mut block = cells.read(at / 4096, 1).expect("memory").to_bytes().to_vec();
     block[(at % 4096) as usize..][..bytes.len()].copy_from_slice(bytes);
     cells.write(at / 4096, &Data::bytes(block.into())).expect("memory");
@@ -75,12 +75,12 @@ fn inode_at(cells: &mut Cells, number: u32) -> u64 {
     place.page * 4096 + place.at as u64
 }
 
-fn inode(cells: &mut Cells, number: u32) -> Inode {
+pub(super) fn inode(cells: &mut Cells, number: u32) -> Inode {
     let at = inode_at(cells, number);
     Inode::decode(&bytes(cells, at, 64))
 }
 
-fn change(cells: &mut Cells, number: u32, change: impl FnOnce(&mut Inode)) {
+pub(super) fn change(cells: &mut Cells, number: u32, change: impl FnOnce(&mut Inode)) {
     let (at, mut inode) = (inode_at(cells, number), inode(cells, number));
     change(&mut inode);
     put(cells, at, &inode.encode());

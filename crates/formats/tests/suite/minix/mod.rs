@@ -1,5 +1,6 @@
 //! Minix through its library: against the model, at its limits, and on damaged images.
 
+mod cuts;
 mod damage;
 mod limits;
 pub mod scripts;
