@@ -284,8 +284,9 @@ fn every_layout_has_old_images() {
     let sums = ["vlog-4", "vlog-4-cut", "loge-4", "loge-4-cut", "lfs-4", "lfs-4-cut"];
     let more = ["lfs-4-striped-cut", "wolf-4-cut", "hylog-4-cut"];
     let mixed = ["vlog-5-cut", "loge-5-cut", "lfs-5-cut", "dcd-5-killed", "hylog-5-cut"];
+    let disk = ["lld-5", "lld-5-cut"];
     let all = old.into_iter().chain(logs).chain(later).chain(caches).chain(sums).chain(more);
-    let all = all.chain(mixed);
+    let all = all.chain(mixed).chain(disk);
     for expected in all {
         let expected = format!("{expected}.img.txt");
         assert!(names.contains(&expected), "{expected} is missing in {names:?}");
@@ -469,6 +470,8 @@ fn fresh() -> Vec<(String, Fixture)> {
         ("dcd-#-killed", killed(used(Kind::DCD, 200))),
         ("wolf-#-cut", cut(used(Kind::WOLF, 200))),
         ("hylog-#-cut", cut(used(Kind::HYLOG, 200))),
+        ("lld-#", stopped(used(Kind::LLD, 900))),
+        ("lld-#-cut", cut(used(Kind::LLD, 900))),
     ];
     let name = |(name, fixture): (&str, Fixture)| {
         let superblock = fixture.cells.clone().read(0, 1).unwrap().to_bytes();
