@@ -185,6 +185,13 @@ pub fn temp_dir() -> TempDir {
     tempfile::Builder::new().prefix("seekless-").tempdir().expect("temporary directory")
 }
 
+/// Copies the program to a place that other users reach. Another process writes the copy: a child
+/// that a test beside this one is starting would hold it open, and what is open for writing cannot
+/// be executed.
+pub fn copy_program(to: &Path) {
+    succeed(command("cp").arg(env!("CARGO_BIN_EXE_seekless")).arg(to));
+}
+
 /// Makes an image.
 pub fn create(dir: &Path, layout: &str, size: &str) -> PathBuf {
     let image = dir.join(format!("{layout}.img"));

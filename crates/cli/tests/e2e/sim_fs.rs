@@ -20,7 +20,8 @@ fn refused(args: &[&str], part: &str) {
 }
 
 /// Each program, with few files.
-const PROGRAMS: [&[&str]; 10] = [
+const PROGRAMS: [&[&str]; 11] = [
+    &["--program", "burst", "--file-size", "1M", "--updates", "50", "--idle", "20"],
     &["--program", "micro", "--files", "20", "--sizes", "1k,70k"],
     &["--program", "small", "--files", "100"],
     &["--program", "large"],
@@ -285,4 +286,56 @@ fn the_order_of_content_can_be_left_out() {
         seekless().arg("sim-fs").args(args).arg("--no-data-order").output().expect("it runs");
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("(soft, content in no order)"), "{text}");
+}
+
+/// What a durable update takes, in milliseconds.
+fn update_ms(more: &[&str]) -> f64 {
+    let args = ["--program", "burst", "--file-size", "2M", "--updates", "300", "--fs", "minix"];
+    let report = report(&[&args[..], &["--disk", "st19101"], more].concat());
+    let updates = &report["phases"][0]["updates"];
+    assert_eq!(updates["updates"], 300, "{updates:#}");
+    updates["latency_ms"]["mean"].as_f64().expect("a number")
+}
+
+#[test]
+fn a_cache_that_survives_a_power_cut_answers_at_once() {
+    let plain = update_ms(&["--layout", "lld"]);
+    let kept = update_ms(&["--layout", "lld", "--nvram", "4M"]);
+    assert!(plain > 0.1 && kept < 0.01 * plain, "{plain} ms, {kept} ms with NVRAM");
+    // A file that does not fit has to go out.
+    let small = update_ms(&["--layout", "lld", "--nvram", "1M"]);
+    assert!(small > kept, "{small} ms, {kept} ms where it fits");
+    refused(
+        &["--program", "small", "--disk", "st19101", "--policy", "sync", "--nvram", "4M"],
+        "choose async, atomic or unit",
+    );
+    refused(&["--program", "small", "--disk", "st19101", "--nvram", "4k"], "must hold");
+    refused(&["--program", "small", "--disk", "st19101", "--nvram-flush", "whole"], "--nvram");
+}
+
+#[test]
+fn a_log_can_lie_on_another_layout() {
+    let args = ["--program", "small", "--files", "50", "--disk", "st19101"];
+    let report = report(&[&args[..], &["--layout", "lld", "--base", "vlog"]].concat());
+    assert_eq!(report["disk"], "vlog on st19101");
+    let volume = &report["phases"][0]["volume"];
+    assert!(volume["commits"].as_f64() > Some(0.0), "the virtual log commits: {volume:#}");
+    refused(
+        &[&args[..], &["--layout", "inplace", "--base", "vlog"]].concat(),
+        "on the disk itself",
+    );
+}
+
+#[test]
+fn read_ahead_is_of_disks_with_a_track_buffer() {
+    let reads = |how: &str| {
+        let args = ["--program", "large", "--layout", "vlog", "--disk", "st19101"];
+        let report = report(&[&args[..], &["--read-ahead", how]].concat());
+        let phases = report["phases"].as_array().expect("phases");
+        let read = phases.iter().find(|one| one["phase"] == "sequential read").expect("it is run");
+        read["elapsed_seconds"].as_f64().expect("a number")
+    };
+    assert!(reads("none") > 1.1 * reads("whole-track"));
+    let cached = ["--program", "small", "--disk", "cheetah9lp", "--read-ahead", "none"];
+    refused(&cached, "no track buffer");
 }

@@ -146,3 +146,9 @@ pub fn assert_sound(recording: &Recording) {
     assert_eq!(recording.troubles, Vec::<String>::new());
     assert_eq!(recording.outlived, Vec::<String>::new());
 }
+
+/// Copies a program. Another process writes the copy: a child that a test beside this one is
+/// starting would hold it open, and what is open for writing cannot be executed.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}

@@ -1,6 +1,8 @@
 //! What ends a run, what is refused, and that nothing is left behind.
 
-use crate::harness::{PLAIN_USER, Place, assert_complete, assert_sound, is_root, python, shell};
+use crate::harness::{
+    PLAIN_USER, Place, assert_complete, assert_sound, copy_program, is_root, python, shell,
+};
 use seekless_tracer::selfcheck::compare;
 use seekless_tracer::{Error, Exit, Recorder, Recording};
 use std::os::unix::fs::PermissionsExt;
@@ -184,7 +186,7 @@ fn set_user_id_programs_run_without_their_rights() {
     let place = Place::new();
     place.give_to(PLAIN_USER);
     let id = place.outer().join("id");
-    std::fs::copy("/usr/bin/id", &id).unwrap();
+    copy_program("/usr/bin/id".as_ref(), &id);
     std::fs::set_permissions(&id, std::fs::Permissions::from_mode(0o4755)).unwrap();
     let mut command = shell("../id -u > effective", &place.run());
     std::os::unix::process::CommandExt::uid(&mut command, PLAIN_USER);

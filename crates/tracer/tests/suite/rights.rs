@@ -1,6 +1,6 @@
 //! The hard cases once more, by a recorder with fewer rights.
 
-use crate::harness::{PLAIN_USER, is_root};
+use crate::harness::{PLAIN_USER, copy_program, is_root};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -35,7 +35,7 @@ fn hard_cases_are_on_record_without_root() {
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(place.path(), open.clone()).unwrap();
     let program = place.path().join("suite");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    copy_program(&std::env::current_exe().unwrap(), &program);
     std::fs::set_permissions(&program, open).unwrap();
     let mut command = Command::new(program);
     command.args(["edges::", "basics::", "checks::", "limits::a_run", "limits::no_child"]);

@@ -1,14 +1,13 @@
 //! Machines that lack something, and file systems besides ext4.
 
 use super::bench::{Bench, DURABLE, ROWS, ends_with};
-use crate::harness::{command, installed, run, skip};
-use std::fs;
+use crate::harness::{command, copy_program, installed, run, skip};
 use std::process::Command;
 
 /// Where the program is reached by every user.
 fn public_program(bench: &Bench) -> std::path::PathBuf {
     let path = bench.path("seekless");
-    fs::copy(env!("CARGO_BIN_EXE_seekless"), &path).expect("copy");
+    copy_program(&path);
     path
 }
 

@@ -1,7 +1,7 @@
 //! Crash tests by system calls and models: no root, no mount, no device.
 
 use super::bench::{DURABLE, FORGETFUL, ROWS, expect_code, finished, kill};
-use crate::harness::{Ended, command, eventually, run, skip, temp_dir};
+use crate::harness::{Ended, command, copy_program, eventually, run, skip, temp_dir};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Home {
         let dir = temp_dir();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("mode");
         let program = dir.path().join("seekless");
-        fs::copy(env!("CARGO_BIN_EXE_seekless"), &program).expect("copy");
+        copy_program(&program);
         let tmp = dir.path().join("tmp");
         fs::create_dir(&tmp).expect("directory");
         // The user without rights reaches it.
