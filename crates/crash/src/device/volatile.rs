@@ -52,8 +52,8 @@ const SLOW_SPREAD: Time = 100 * MILLIS;
 /// One request in so many takes long.
 const RARE: u64 = 16;
 
-/// Blocks of a transaction at most: few enough that a file system fills one now and then, and room
-/// for an operation with its content on blocks of 8 KiB.
+/// Blocks of a transaction at most: the 256 of an operation with its content on blocks of 8 KiB,
+/// and little more.
 pub const TRANSACTION_BLOCKS: u64 = 288;
 
 /// The device.
