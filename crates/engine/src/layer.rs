@@ -175,6 +175,11 @@ pub trait Status {
         0
     }
 
+    /// True if its transactions change bytes of blocks, and forget ranges of any length.
+    fn takes_patches(&self) -> bool {
+        false
+    }
+
     /// Where its first block lies on device 0, for layouts that have all their blocks there in
     /// order, always: what holds nothing there holds nothing here, and the device may know.
     fn in_place(&self) -> Option<BlockNr> {

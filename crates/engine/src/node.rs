@@ -149,6 +149,9 @@ impl Node {
         if all.is_empty() {
             return Err(TransactionError::Empty);
         }
+        if all.has_patches() && !self.layer.status().takes_patches() {
+            return Err(TransactionError::Patches);
+        }
         if all.end() > blocks {
             return Err(TransactionError::OutOfRange { end: all.end(), blocks });
         }

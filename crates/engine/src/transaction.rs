@@ -2,13 +2,34 @@
 //! at all (section 8.5 of the Loge paper). A client collects them here and hands them in with
 //! [`crate::node::Node::submit_transaction`]; until then no other client sees any of them.
 
-use crate::data::{Data, Piece, is_zero};
-use crate::units::BlockNr;
+use crate::data::{Body, Data, Piece, is_zero};
+use crate::units::{BLOCK_BYTES, BlockNr};
+use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Changes that are to take hold together. Of several changes of a block the last one counts.
+///
+/// Volumes that [take patches](crate::layer::Status::takes_patches) are told of bytes that change,
+/// and of ranges too long to name each of their blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transaction(BTreeMap<BlockNr, Option<Piece>>);
+pub struct Transaction {
+    /// Ranges that are forgotten, before anything is written.
+    cuts: Vec<Range<BlockNr>>,
+    /// Blocks that change as a whole.
+    blocks: BTreeMap<BlockNr, Option<Piece>>,
+    /// Bytes that change in other blocks, in order of the changes.
+    patches: BTreeMap<BlockNr, Vec<Patch>>,
+}
+
+/// Bytes that a block has from an offset on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Offset in the block.
+    pub at: usize,
+    /// What is there from then on, within the block.
+    pub bytes: Bytes,
+}
 
 impl Transaction {
     /// No change yet.
@@ -20,40 +41,93 @@ impl Transaction {
     pub fn write(&mut self, at: BlockNr, data: &Data) {
         debug_assert!(at.checked_add(u64::from(data.blocks())).is_some(), "{at} is no block");
         for (block, index) in (at..).zip(0..data.blocks()) {
-            self.0.insert(block, Some(data.block(index)));
+            self.patches.remove(&block);
+            self.blocks.insert(block, Some(data.block(index)));
         }
     }
 
     /// Forgets `count` blocks from `at` on: they read as zeros afterwards.
     pub fn trim(&mut self, at: BlockNr, count: u32) {
         for block in at..at + u64::from(count) {
-            self.0.insert(block, None);
+            self.patches.remove(&block);
+            self.blocks.insert(block, None);
         }
     }
 
-    /// Number of blocks that it changes.
+    /// The same for a range of any length, where the volume takes patches.
+    pub fn cut(&mut self, range: Range<BlockNr>) {
+        debug_assert!(!range.is_empty(), "{range:?}");
+        self.blocks.retain(|block, _| !range.contains(block));
+        self.patches.retain(|block, _| !range.contains(block));
+        self.cuts.push(range);
+    }
+
+    /// Changes bytes of block `block` from offset `at` on, where the volume takes patches.
+    ///
+    /// # Panics
+    /// In debug builds, if they leave the block.
+    pub fn patch(&mut self, block: BlockNr, at: usize, bytes: &[u8]) {
+        debug_assert!(!bytes.is_empty() && at + bytes.len() <= BLOCK_BYTES);
+        match self.blocks.get_mut(&block) {
+            Some(whole) => {
+                let old = whole.take().map(|piece| piece.to_bytes().to_vec());
+                let mut content = old.unwrap_or_else(|| vec![0; BLOCK_BYTES]);
+                content[at..at + bytes.len()].copy_from_slice(bytes);
+                *whole = Some(Piece::block(Body::Bytes(content.into())));
+            }
+            None => {
+                let bytes = Bytes::copy_from_slice(bytes);
+                self.patches.entry(block).or_default().push(Patch { at, bytes });
+            }
+        }
+    }
+
+    /// Number of blocks that it changes one by one, as a whole or in part.
     pub fn blocks(&self) -> u64 {
-        self.0.len() as u64
+        (self.blocks.len() + self.patches.len()) as u64
     }
 
     /// True if it changes nothing.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.blocks() == 0 && self.cuts.is_empty()
+    }
+
+    /// True if only volumes that take patches can do it.
+    pub fn has_patches(&self) -> bool {
+        !self.patches.is_empty() || !self.cuts.is_empty()
     }
 
     /// The block behind the last one that it changes; 0 if it changes none.
     pub fn end(&self) -> BlockNr {
-        self.0.last_key_value().map_or(0, |(&block, _)| block + 1)
+        let whole = self.blocks.last_key_value().map(|(&block, _)| block + 1);
+        let part = self.patches.last_key_value().map(|(&block, _)| block + 1);
+        let cut = self.cuts.iter().map(|range| range.end).max();
+        whole.into_iter().chain(part).chain(cut).max().unwrap_or(0)
     }
 
-    /// What it does, block by block in ascending order. `None` forgets a block, as zeros do.
+    /// What it does with whole blocks, in ascending order. `None` forgets a block, as zeros do.
     pub fn changes(&self) -> impl Iterator<Item = (BlockNr, Option<&Piece>)> {
-        self.0.iter().map(|(&block, piece)| (block, piece.as_ref().filter(|piece| !is_zero(piece))))
+        let piece = |piece: &'_ Piece| !is_zero(piece);
+        self.blocks.iter().map(move |(&block, one)| (block, one.as_ref().filter(|one| piece(one))))
+    }
+
+    /// The ranges that it forgets before it does anything else.
+    pub fn cuts(&self) -> &[Range<BlockNr>] {
+        &self.cuts
+    }
+
+    /// The bytes that it changes in blocks that it does not change as a whole: the blocks in
+    /// ascending order, the changes of each in theirs.
+    pub fn patches(&self) -> impl Iterator<Item = (BlockNr, &[Patch])> {
+        self.patches.iter().map(|(&block, patches)| (block, patches.as_slice()))
     }
 
     /// True if it changes a block of the range `at..at + count`.
     pub fn overlaps(&self, at: BlockNr, count: u64) -> bool {
-        self.0.range(at..at + count).next().is_some()
+        let range = at..at + count;
+        self.blocks.range(range.clone()).next().is_some()
+            || self.patches.range(range.clone()).next().is_some()
+            || self.cuts.iter().any(|cut| cut.start < range.end && range.start < cut.end)
     }
 }
 
@@ -66,6 +140,9 @@ pub enum TransactionError {
          layouts have, and of loge if this program made them"
     )]
     Unsupported,
+    /// The volume takes whole blocks only.
+    #[error("the volume changes whole blocks only; write the blocks whose bytes change")]
+    Patches,
     /// It changes nothing.
     #[error("the transaction changes nothing; leave it out")]
     Empty,
@@ -104,5 +181,25 @@ mod tests {
         assert_eq!(changes, [(7, true), (8, false), (9, true), (20, false)]);
         assert_eq!(all.changes().next(), Some((7, Some(&Data::stamp(1, 7, 2).block(0)))));
         assert!(all.overlaps(0, 8) && all.overlaps(9, 1) && !all.overlaps(10, 10));
+    }
+
+    #[test]
+    fn later_changes_make_earlier_ones_void() {
+        let mut all = Transaction::new();
+        all.patch(3, 10, b"gone");
+        all.write(3, &Data::zeros(1));
+        all.patch(3, 5, b"kept");
+        assert!(!all.has_patches(), "the block is whole");
+        let (_, piece) = all.changes().next().expect("block 3");
+        assert_eq!(&piece.expect("it holds something").to_bytes()[4..10], b"\0kept\0");
+        all.patch(9, 0, b"one");
+        all.patch(9, 1, b"two");
+        assert_eq!((all.blocks(), all.end(), all.has_patches()), (2, 10, true));
+        all.cut(9..1 << 40);
+        assert_eq!((all.blocks(), all.end()), (1, 1 << 40));
+        all.patch(9, 2, b"new");
+        let patches: Vec<_> = all.patches().map(|(at, all)| (at, all.len())).collect();
+        assert_eq!(patches, [(9, 1)]);
+        assert!(all.overlaps(1 << 39, 1) && !all.overlaps(4, 5));
     }
 }

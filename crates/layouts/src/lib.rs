@@ -21,6 +21,7 @@ pub mod registry;
 pub mod salvage;
 pub mod shared;
 mod sizes;
+pub mod vlfs;
 pub mod vlog;
 mod witness;
 

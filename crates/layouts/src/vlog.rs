@@ -17,15 +17,15 @@
 mod check;
 mod commit;
 mod compact;
-mod format;
+pub(crate) mod format;
 mod map;
 pub mod options;
 mod patch;
-mod place;
-mod recover;
+pub(crate) mod place;
+pub(crate) mod recover;
 mod refused;
 mod reorganise;
-mod tree;
+pub(crate) mod tree;
 mod write;
 
 use crate::descriptor::Descriptor;

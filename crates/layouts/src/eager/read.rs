@@ -23,6 +23,8 @@ struct Reading<E> {
     /// The map as it was when the read began.
     entries: Entries<E>,
     runs: SmallVec<[Run; 1]>,
+    /// Blocks that are known without being read, by their index in the request.
+    known: Vec<(u32, Piece)>,
     /// Runs that have not been read.
     left: u32,
     epoch: u64,
@@ -78,8 +80,20 @@ impl<E: Mapped> Reads<E> {
     /// of. `epoch` counts the commits: it is that of the one that is open now.
     pub fn begin(
         &mut self,
-        (request, at): (RequestNr, BlockNr),
+        of: (RequestNr, BlockNr),
         entries: Entries<E>,
+        epoch: u64,
+        requests: &mut RequestTable,
+        cx: &mut Cx<'_>,
+    ) {
+        self.begin_knowing(of, (entries, Vec::new()), epoch, requests, cx);
+    }
+
+    /// The same where some blocks are known without being read: their entries are unmapped.
+    pub fn begin_knowing(
+        &mut self,
+        (request, at): (RequestNr, BlockNr),
+        (entries, known): (Entries<E>, Vec<(u32, Piece)>),
         epoch: u64,
         requests: &mut RequestTable,
         cx: &mut Cx<'_>,
@@ -95,7 +109,8 @@ impl<E: Mapped> Reads<E> {
         }
         let left = runs.iter().filter(|run| run.data.is_empty()).count() as u32;
         self.enter(epoch);
-        let index = self.reads.insert(Reading { request, at, entries, runs, left, epoch });
+        let index =
+            self.reads.insert(Reading { request, at, entries, runs, known, left, epoch });
         if left == 0 {
             self.finish(index, requests, cx);
             return;
@@ -185,7 +200,16 @@ impl<E: Mapped> Reading<E> {
                 self.at + from as u64,
             )?);
         }
-        Ok(out)
+        if self.known.is_empty() {
+            return Ok(out);
+        }
+        let mut all = Data::none();
+        let mut known = self.known.drain(..).peekable();
+        for (index, block) in (0..).zip(out.each()) {
+            let is_known = known.next_if(|(at, _)| *at == index);
+            all.push(is_known.map_or(block, |(_, piece)| piece));
+        }
+        Ok(all)
     }
 }
 

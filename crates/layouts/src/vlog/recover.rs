@@ -10,6 +10,7 @@ use super::format::{
 };
 use super::tree::SliceNr;
 use super::{Vlog, slices};
+use crate::eager::freemap::FreeMap;
 use crate::eager::Mapped;
 use crate::shared::PAST_UNREADABLE;
 use bytes::Bytes;
@@ -50,9 +51,9 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
 
 /// A map block found on the device.
 #[derive(Clone, Debug)]
-struct Found {
-    place: u32,
-    header: Header,
+pub(crate) struct Found {
+    pub place: u32,
+    pub header: Header,
 }
 
 /// Commits and sequence numbers stay below this: no volume lives to see it, and numbers counted up
@@ -61,14 +62,14 @@ const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// What a recovery has found out.
 #[derive(Debug, Default)]
-struct Recovered {
+pub(crate) struct Recovered {
     /// The newest whole version of each slice.
-    live: Vec<Found>,
+    pub live: Vec<Found>,
     /// The last commit that holds.
-    last: u64,
+    pub last: u64,
     /// Numbers for what comes next.
-    next_commit: u64,
-    next_sequence: u64,
+    pub next_commit: u64,
+    pub next_sequence: u64,
     accepted: u64,
     dropped: u64,
     /// The last commit is the marker of an earlier recovery. It says all that another one would;
@@ -80,10 +81,56 @@ struct Recovered {
     keep: Vec<u32>,
 }
 
-struct Recovery<'d> {
-    disk: &'d mut dyn Disk,
-    superblock: Superblock,
-    steps: &'d mut RecoverySteps,
+/// What map blocks say: all that is not the same in the layouts that keep a virtual log.
+pub(crate) struct Form {
+    /// Slices of a volume of so many blocks.
+    pub slices: fn(u64) -> u64,
+    /// Blocks that a map block says its commit has written.
+    pub written: fn(&Header, &[u8]) -> Vec<Entry>,
+    /// Adds the places that a map block of these bytes names, directly or through others.
+    pub named: fn(&mut Recovery<'_>, &[u8], &mut Vec<u32>),
+}
+
+/// The form of this layout: each entry is of a block of the volume.
+const FORM: Form = Form {
+    slices,
+    written: |header, block| {
+        let is_changed = |index: usize| header.changed[index / 64] & (1 << (index % 64)) != 0;
+        let changed = entries(block).enumerate().filter(|(index, _)| is_changed(*index));
+        changed.map(|(_, entry)| entry).collect()
+    },
+    named: |_, block, places| {
+        places.extend(entries(block).map(Entry::place).filter(|&place| place != 0));
+    },
+};
+
+/// A volume while it is brought back.
+pub(crate) trait Rebuilt {
+    /// Its free blocks.
+    fn free(&self) -> &FreeMap;
+
+    /// The slice of its youngest map block.
+    fn root(&self) -> Option<SliceNr>;
+
+    /// Writes a map block of slice `root` to a free block, as a commit that changes nothing and
+    /// says that all before it is durable.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn write_marker(
+        &mut self,
+        disk: &mut dyn Disk,
+        found: &Recovered,
+        root: SliceNr,
+        place: u32,
+    ) -> Result<(), LayoutError>;
+}
+
+pub(crate) struct Recovery<'d> {
+    pub disk: &'d mut dyn Disk,
+    pub superblock: Superblock,
+    pub steps: &'d mut RecoverySteps,
+    form: &'static Form,
     /// Blocks that begin as a map block and are none: torn by a power cut. A later write to one of
     /// them that is torn as well could make it whole.
     torn: Vec<u32>,
@@ -100,24 +147,11 @@ pub(super) fn mount(
     options: &MountOptions<'_>,
     steps: &mut RecoverySteps,
 ) -> Result<Vlog, LayoutError> {
-    let (torn, unreadable) = (Vec::new(), Vec::new());
-    let mut recovery =
-        Recovery { disk, superblock: *superblock, steps, torn, unreadable, is_tail_wrong: false };
-    let tail = recovery.read_tail();
-    let by_tail = match &tail {
-        Some(tail) => recovery.follow(tail)?,
-        None => None,
-    };
-    let (path, found) = match by_tail {
-        Some(found) => (MountPath::Tail, found),
-        None => (MountPath::Scan, recovery.scan(tail.as_ref())?),
-    };
-    // What is torn belongs to a commit that does not hold, if not to one of those.
-    let dropped = found.dropped.max(u64::from(!recovery.torn.is_empty()));
-    recovery.steps.found(path, found.accepted, dropped);
+    let mut recovery = Recovery::new(disk, superblock, steps, &FORM);
+    let (path, found) = recovery.find()?;
     let mut volume = Vlog::empty(superblock, options);
     recovery.load(&mut volume, &found)?;
-    recovery.look_past_unreadable(&volume, options)?;
+    recovery.look_past_unreadable(&volume.free, options)?;
     if !options.read_only {
         recovery.settle(&mut volume, &found, path)?;
         volume.punching.look(recovery.disk, &volume.free);
@@ -129,14 +163,14 @@ pub(super) fn mount(
     Ok(volume)
 }
 
-fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
+pub(crate) fn damaged<T>(what: impl Into<String>) -> Result<T, LayoutError> {
     Err(LayoutError::Damaged(what.into()))
 }
 
-/// The header of a map block that makes sense.
-fn header(volume: &Superblock, place: u32, block: &[u8]) -> Option<Header> {
+/// The header of a map block that makes sense, of a volume of so many slices.
+fn header(volume: &Superblock, slices: u64, place: u32, block: &[u8]) -> Option<Header> {
     let header = decode_header(volume.identity(), place, block)?;
-    let sound = u64::from(header.slice) < slices(volume.blocks)
+    let sound = u64::from(header.slice) < slices
         && header.index < header.members
         && header.previous < header.commit
         && header.durable < header.commit
@@ -146,16 +180,58 @@ fn header(volume: &Superblock, place: u32, block: &[u8]) -> Option<Header> {
 }
 
 /// False if a block begins as a map block and is none.
-fn is_no_torn_map(volume: &Superblock, start: u64, index: u32, block: &Piece) -> bool {
+fn is_no_torn_map(
+    (volume, slices): (&Superblock, u64),
+    start: u64,
+    index: u32,
+    block: &Piece,
+) -> bool {
     if !block.begins_with(MAP_MAGIC) {
         return true;
     }
     let bytes = block.to_bytes();
     let place = start as u32 + index;
-    !looks_like_map(volume.identity(), &bytes) || header(volume, place, &bytes).is_some()
+    let header = || header(volume, slices, place, &bytes);
+    !looks_like_map(volume.identity(), &bytes) || header().is_some()
+}
+
+impl<'d> Recovery<'d> {
+    pub fn new(
+        disk: &'d mut dyn Disk,
+        superblock: &Superblock,
+        steps: &'d mut RecoverySteps,
+        form: &'static Form,
+    ) -> Recovery<'d> {
+        let (torn, unreadable, superblock) = (Vec::new(), Vec::new(), *superblock);
+        Recovery { disk, superblock, steps, form, torn, unreadable, is_tail_wrong: false }
+    }
 }
 
 impl Recovery<'_> {
+    fn slices(&self) -> u64 {
+        (self.form.slices)(self.superblock.blocks)
+    }
+
+    /// Finds the state of the volume, and how.
+    ///
+    /// # Errors
+    /// What is damaged.
+    pub fn find(&mut self) -> Result<(MountPath, Recovered), LayoutError> {
+        let tail = self.read_tail();
+        let by_tail = match &tail {
+            Some(tail) => self.follow(tail)?,
+            None => None,
+        };
+        let (path, found) = match by_tail {
+            Some(found) => (MountPath::Tail, found),
+            None => (MountPath::Scan, self.scan(tail.as_ref())?),
+        };
+        // What is torn belongs to a commit that does not hold, if not to one of those.
+        let dropped = found.dropped.max(u64::from(!self.torn.is_empty()));
+        self.steps.found(path, found.accepted, dropped);
+        Ok((path, found))
+    }
+
     fn read_block(&mut self, place: u32) -> Result<Data, IoError> {
         self.steps.read(1);
         self.disk.read(u64::from(place), 1)
@@ -181,11 +257,11 @@ impl Recovery<'_> {
             return None;
         }
         self.steps.read(1);
-        let volume = self.superblock;
-        let is_whole = |block: &Piece| header(&volume, place, &block.to_bytes()).is_some();
+        let (volume, slices) = (self.superblock, self.slices());
+        let is_whole = |block: &Piece| header(&volume, slices, place, &block.to_bytes()).is_some();
         // Pointers may be dead: what lies there now need not be a map block.
         let data = self.disk.look_for_whole(u64::from(place), &is_whole).ok()?;
-        let header = header(&volume, place, &data.to_bytes())?;
+        let header = header(&volume, slices, place, &data.to_bytes())?;
         Some((Found { place, header }, data))
     }
 
@@ -248,8 +324,9 @@ impl Recovery<'_> {
         let mut at = POOL_START;
         while let Some(start) = self.disk.next_data(at).filter(|&start| start < end) {
             let count = SCAN_BLOCKS.min(end - start);
-            let volume = self.superblock;
-            let is_whole = |index, block: &Piece| is_no_torn_map(&volume, start, index, block);
+            let (volume, slices) = (self.superblock, self.slices());
+            let is_whole =
+                |index, block: &Piece| is_no_torn_map((&volume, slices), start, index, block);
             match self.disk.read_whole(start, count as u32, &is_whole) {
                 Ok(data) => {
                     self.steps.read(count);
@@ -273,7 +350,7 @@ impl Recovery<'_> {
     }
 
     fn collect(&mut self, start: u64, data: &Data, all: &mut Vec<Found>) {
-        let mut place = start as u32;
+        let (mut place, slices) = (start as u32, self.slices());
         for piece in data.pieces() {
             let bytes = match &piece.body {
                 Body::Zeros | Body::Stamp { .. } => Bytes::new(),
@@ -282,7 +359,7 @@ impl Recovery<'_> {
                 Body::Sectors(_) | Body::Lazy(_) | Body::Parity(_) => piece.to_bytes(),
             };
             for (block, place) in bytes.chunks_exact(BLOCK_BYTES).zip(place..) {
-                match header(&self.superblock, place, block) {
+                match header(&self.superblock, slices, place, block) {
                     Some(header) => all.push(Found { place, header }),
                     None if Edge::VlogTornData
                         .blocks(looks_like_map(self.superblock.identity(), block)) =>
@@ -375,12 +452,8 @@ impl Recovery<'_> {
 
     fn data_holds(&mut self, found: &Found) -> bool {
         let Some((_, block)) = self.read_map(found.place) else { return false };
-        let changed = &found.header.changed;
-        let bytes = block.to_bytes();
-        entries(&bytes).enumerate().all(|(index, entry)| {
-            let bit = changed[index / 64] & (1 << (index % 64));
-            bit == 0 || !entry.is_mapped() || self.entry_holds(entry)
-        })
+        let written = (self.form.written)(&found.header, &block.to_bytes());
+        written.into_iter().all(|entry| !entry.is_mapped() || self.entry_holds(entry))
     }
 
     fn entry_holds(&mut self, entry: Entry) -> bool {
@@ -399,9 +472,9 @@ impl Recovery<'_> {
 
     /// Where a scan cannot read a block that the map does not name, the last commits may have been:
     /// what they made durable must not be lost silently.
-    fn look_past_unreadable(
+    pub fn look_past_unreadable(
         &mut self,
-        volume: &Vlog,
+        free: &FreeMap,
         options: &MountOptions<'_>,
     ) -> Result<(), LayoutError> {
         if self.is_tail_wrong && !options.options.get(&PAST_UNREADABLE) {
@@ -411,7 +484,7 @@ impl Recovery<'_> {
                  --past-unreadable takes what can be read for all there is",
             );
         }
-        self.unreadable.retain(|&place| volume.free.is_free(u64::from(place)));
+        self.unreadable.retain(|&place| free.is_free(u64::from(place)));
         let unreadable = self.unreadable.first().filter(|_| Edge::VlogUnreadable.stands());
         let Some(first) = unreadable else { return Ok(()) };
         if !options.options.get(&PAST_UNREADABLE) {
@@ -459,9 +532,7 @@ impl Recovery<'_> {
         for one in found {
             keep.push(one.place);
             if let Some((_, data)) = self.read_map(one.place) {
-                keep.extend(
-                    entries(&data.to_bytes()).map(Entry::place).filter(|&place| place != 0),
-                );
+                (self.form.named)(self, &data.to_bytes(), &mut keep);
             }
         }
         keep.sort_unstable();
@@ -503,9 +574,9 @@ impl Recovery<'_> {
 
     fn load_entries(&mut self, volume: &mut Vlog, one: &Found) -> Result<(), LayoutError> {
         self.steps.read(1);
-        let (own, wanted) = (self.superblock, &one.header);
+        let (own, slices, wanted) = (self.superblock, self.slices(), &one.header);
         let is_it = |_, block: &Piece| {
-            let found = header(&own, one.place, &block.to_bytes());
+            let found = header(&own, slices, one.place, &block.to_bytes());
             found.is_some_and(|it| (it.slice, it.sequence) == (wanted.slice, wanted.sequence))
         };
         let data = self.disk.read_whole(u64::from(one.place), 1, &is_it);
@@ -542,9 +613,9 @@ impl Recovery<'_> {
 
     /// Makes the recovered state the one that any later recovery starts from, before anything may
     /// be written over what this one relied on.
-    fn settle(
+    pub fn settle(
         &mut self,
-        volume: &mut Vlog,
+        volume: &mut impl Rebuilt,
         found: &Recovered,
         path: MountPath,
     ) -> Result<(), LayoutError> {
@@ -557,15 +628,16 @@ impl Recovery<'_> {
             let torn = std::mem::take(&mut self.torn);
             self.steps.begin("erase torn map blocks");
             if Edge::VlogTornErased.stands() {
-                self.erase(volume, &torn)?;
+                self.erase(volume.free(), &torn)?;
             }
-            if let Some(root) = volume.tree.root().filter(|_| !found.marked) {
+            if let Some(root) = volume.root().filter(|_| !found.marked) {
                 self.steps.begin("write recovery marker");
-                self.write_marker(volume, found, root)?;
+                let place = self.place_of_marker(volume.free(), found)?;
+                volume.write_marker(self.disk, found, root, place)?;
                 self.disk.flush_for(Edge::VlogMarkerFlush)?;
             }
             self.steps.begin("erase dropped map blocks");
-            self.erase(volume, &found.doomed)?;
+            self.erase(volume.free(), &found.doomed)?;
         }
         if !planted(PlantedBug::StaleTailAccepted) {
             self.steps.begin("clear tail record");
@@ -576,8 +648,8 @@ impl Recovery<'_> {
     }
 
     /// Overwrites blocks with zeros, durably, unless they are in use.
-    fn erase(&mut self, volume: &Vlog, places: &[u32]) -> Result<(), LayoutError> {
-        let free = |place: &&u32| volume.free.is_free(u64::from(**place));
+    fn erase(&mut self, free: &FreeMap, places: &[u32]) -> Result<(), LayoutError> {
+        let free = |place: &&u32| free.is_free(u64::from(**place));
         self.steps.count(places.iter().filter(free).count() as u64, "blocks");
         for &place in places.iter().filter(free) {
             self.disk.write(u64::from(place), Data::zeros(1))?;
@@ -588,40 +660,51 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn write_marker(
-        &mut self,
-        volume: &mut Vlog,
-        found: &Recovered,
-        root: SliceNr,
-    ) -> Result<(), LayoutError> {
+    /// A free block that no other recovery needs.
+    fn place_of_marker(&self, free: &FreeMap, found: &Recovered) -> Result<u32, LayoutError> {
         let end = self.superblock.device_blocks - 1;
         let mut candidates = (POOL_START..end).map(|place| place as u32);
         let place = candidates.find(|&place| {
-            volume.free.is_free(u64::from(place))
+            free.is_free(u64::from(place))
                 && Edge::VlogKeptForAnother.allows(found.keep.binary_search(&place).is_err())
         });
-        let Some(place) = place else {
-            return damaged("no free block is left to record the recovery");
-        };
-        volume.free.take(place);
-        let mut sequence = volume.next_sequence;
+        match place {
+            Some(place) => Ok(place),
+            None => damaged("no free block is left to record the recovery"),
+        }
+    }
+}
+
+impl Rebuilt for Vlog {
+    fn free(&self) -> &FreeMap {
+        &self.free
+    }
+
+    fn root(&self) -> Option<SliceNr> {
+        self.tree.root()
+    }
+
+    fn write_marker(
+        &mut self,
+        disk: &mut dyn Disk,
+        found: &Recovered,
+        root: SliceNr,
+        place: u32,
+    ) -> Result<(), LayoutError> {
+        self.free.take(place);
+        let mut sequence = self.next_sequence;
         let mut appended = SmallVec::new();
-        volume.tree.append(root, &mut sequence, || place, &mut appended);
+        self.tree.append(root, &mut sequence, || place, &mut appended);
         assert_eq!(appended.len(), 1, "a root's pointers fit again");
-        volume.next_sequence = sequence;
-        let header = marker(
-            root,
-            appended[0].sequence,
-            found.next_commit,
-            found.last,
-            volume.tree.digest(),
-            volume.tree.pointers(root),
-        );
-        let block = volume.map.block(volume.id, place, header);
-        self.disk.write(u64::from(place), Data::block_of(Body::Lazy(block)))?;
-        volume.free.release(appended[0].superseded);
-        volume.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
-        volume.last_with_changes = found.next_commit;
+        self.next_sequence = sequence;
+        let (digest, pointers) = (self.tree.digest(), self.tree.pointers(root));
+        let header =
+            marker(root, appended[0].sequence, found.next_commit, found.last, digest, pointers);
+        let block = self.map.block(self.id, place, header);
+        disk.write(u64::from(place), Data::block_of(Body::Lazy(block)))?;
+        self.free.release(appended[0].superseded);
+        self.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
+        self.last_with_changes = found.next_commit;
         Ok(())
     }
 }

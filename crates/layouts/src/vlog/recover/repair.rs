@@ -6,7 +6,7 @@
 //! these blocks. Nothing old is overwritten before the tail record that names the new map.
 
 use super::salvage::{self, Salvage};
-use super::{POOL_START, Recovery, TAIL_BLOCK, damaged};
+use super::{FORM, POOL_START, Recovery, TAIL_BLOCK, damaged};
 use crate::eager::Mapped;
 use crate::salvage::{Finder as _, Located, Repaired, lost_blocks, not_marked, nothing_certain};
 use crate::vlog::format::{Entry, Header, Pointer, SLICE_ENTRIES, Tail, live_mark};
@@ -41,25 +41,24 @@ pub fn repair(
     if lost.len() as u64 == superblock.blocks {
         return nothing_certain();
     }
-    let (torn, unreadable, superblock) = (Vec::new(), Vec::new(), *superblock);
     let steps = &mut RecoverySteps::new(None);
-    let mut recovery = Recovery { disk, superblock, steps, torn, unreadable, is_tail_wrong: false };
+    let mut recovery = Recovery::new(disk, superblock, steps, &FORM);
     let all = recovery.find_all()?;
     let mut used: BTreeSet<u32> = all.iter().map(|found| found.place).collect();
     used.extend(&recovery.unreadable);
     let mut map = Map::new(slices(superblock.blocks) as SliceNr);
-    let named = load(&salvage, &superblock, &mut map);
+    let named = load(&salvage, superblock, &mut map);
     used.extend(&named);
     let end = superblock.device_blocks - 1;
     let pool = (POOL_START..end).map(|place| place as u32);
     let mut free: VecDeque<u32> = pool.filter(|place| !used.contains(place)).collect();
     if !give_up {
-        mark(recovery.disk, &superblock, &lost, &mut map, &mut free)?;
+        mark(recovery.disk, superblock, &lost, &mut map, &mut free)?;
     }
     let sequence = all.iter().map(|found| found.header.sequence).max().unwrap_or(0) + GAP;
     let commit = all.iter().map(|found| found.header.commit).max().unwrap_or(0) + GAP;
     let found = all.iter().map(|found| found.header.slice).collect();
-    write(recovery.disk, &superblock, map, free, (sequence, commit), &found)?;
+    write(recovery.disk, superblock, map, free, (sequence, commit), &found)?;
     // A scan after a crash would refuse the volume for them.
     for place in recovery.unreadable.iter().filter(|place| !named.contains(*place)) {
         recovery.disk.write(u64::from(*place), Data::zeros(1))?;

@@ -11,7 +11,7 @@
 //! clean shutdown no lost one is younger than the youngest to which a whole one points in vain, and
 //! slices of which a younger one was found are whole. After a crash nothing is certain.
 
-use super::{Found, Recovery, Tail, digest, expected_digest, newest};
+use super::{FORM, Found, Recovery, Tail, digest, expected_digest, newest};
 use crate::eager::Mapped;
 use crate::salvage::{Finder, Located, Stored};
 use crate::vlog::format::{Entry, Pointer, SLICE_ENTRIES, entries, live_mark};
@@ -43,15 +43,14 @@ pub struct Salvage {
 /// If the power goes off. Blocks that cannot be read are lost, no error.
 pub fn open(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Salvage, LayoutError> {
     let steps = &mut RecoverySteps::new(None);
-    let (torn, unreadable, superblock) = (Vec::new(), Vec::new(), *superblock);
-    let mut recovery = Recovery { disk, superblock, steps, torn, unreadable, is_tail_wrong: false };
+    let mut recovery = Recovery::new(disk, superblock, steps, &FORM);
     let tail = recovery.read_tail();
     let all = recovery.find_all()?;
     let survey = recovery.survey(&all, tail.as_ref());
     let count = slices(superblock.blocks) as SliceNr;
     let (map, found) = (Map::new(count), BTreeSet::new());
     let damage = Vec::new();
-    let mut salvage = Salvage { superblock, map, lost: BTreeSet::new(), found, damage };
+    let mut salvage = Salvage { superblock: *superblock, map, lost: BTreeSet::new(), found, damage };
     let mut named: BTreeSet<u32> = survey.live.iter().map(|one| one.place).collect();
     for one in &survey.live {
         // A block that has become unreadable since the scan counts as lost.

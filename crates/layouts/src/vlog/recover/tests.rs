@@ -37,9 +37,7 @@ fn with_map_blocks<R>(
         all.push(Found { place, header: header.clone() });
     }
     let steps = &mut RecoverySteps::new(None);
-    let (torn, unreadable) = (Vec::new(), Vec::new());
-    let mut recovery =
-        Recovery { disk: &mut disk, superblock, steps, torn, unreadable, is_tail_wrong: false };
+    let mut recovery = Recovery::new(&mut disk, &superblock, steps, &FORM);
     recovery.steps.begin("verify young commits");
     look(&mut recovery, &all)
 }

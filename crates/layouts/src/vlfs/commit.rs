@@ -1,0 +1,341 @@
+//! Commits: spilling what has no room, writing map blocks, and giving space back.
+
+use super::format::{Entry, Header, PATCH_ROOM, TAIL_BLOCK, Tail, changed, encode_map};
+use super::objects::Unknown;
+use super::write::{Commands, bare};
+use super::{MAP, RESERVE, TAIL, Vlfs, spill};
+use crate::eager::commit::Batch;
+use crate::eager::{Mapped as _, SHORT_RUN};
+use crate::vlog::tree::Appended;
+use bytes::Bytes;
+use seekless_engine::data::{Body, Data, Piece};
+use seekless_engine::io::{Done, IoError};
+use seekless_engine::layer::Cx;
+use seekless_engine::request_table::Work;
+use seekless_engine::units::{SECONDS, Time};
+use smallvec::SmallVec;
+
+/// How long no client must have waited before cuts are spilled, so that their space is free.
+const REST: Time = SECONDS;
+
+impl Vlfs {
+    /// True if the patches of a slice, and so many bytes more, fit its map block.
+    pub(super) fn fits(&self, slice: u32, more: usize) -> bool {
+        let own = self.objects.slice(slice);
+        own.is_none_or(|own| own.content.patches.encoded_bytes() + more <= PATCH_ROOM)
+    }
+
+    /// Spills a slice: what its patches say goes into blocks that are written with the open commit.
+    ///
+    /// # Errors
+    /// A block has to be read first, or cannot be.
+    pub(super) fn spill(
+        &mut self,
+        slice: u32,
+        commands: &mut Commands,
+        cx: &Cx<'_>,
+    ) -> Result<(), Unknown> {
+        let plan = spill::plan(&self.objects, slice)?;
+        self.remember(slice);
+        let mut left = plan.blocks() as u32;
+        let scattered = left < SHORT_RUN;
+        let id = self.id;
+        let spilled = plan.carry_out(id, |bytes: Bytes| {
+            let piece = Piece::block(Body::Bytes(bytes.clone()));
+            let entry = self.place_block(piece, (left, scattered), commands, cx);
+            left = left.saturating_sub(1);
+            self.objects.nodes.put(entry.place(), bytes);
+            self.counters.spilled_blocks += 1;
+            entry
+        });
+        self.counters.spills += 1;
+        let own = self.objects.slice_mut(slice);
+        for (index, entry) in spilled.groups {
+            own.content.groups[index] = entry;
+            own.fresh_groups |= u8::from(entry.is_mapped()) << index;
+        }
+        let mut later_cuts = false;
+        for (object, later) in spilled.later {
+            later_cuts |= !later.cuts.is_empty();
+            let member = super::address::member_of(object);
+            own.content.patches.take(member);
+            own.content.patches.put(member, later);
+        }
+        spilled.written.into_iter().for_each(|entry| own.content.patches.written(entry));
+        if !later_cuts {
+            self.cut.remove(&slice);
+        }
+        spilled.released.iter().for_each(|old| self.commits.supersede(old.place()));
+        self.changed(slice, cx);
+        Ok(())
+    }
+
+    /// Spills the dirty slices whose patches do not fit. False if a block has to be read first.
+    fn spill_crowded(&mut self, commands: &mut Commands, cx: &mut Cx<'_>) -> bool {
+        let crowded: Vec<u32> =
+            self.dirty.iter().copied().filter(|&slice| !self.fits(slice, 0)).collect();
+        crowded.into_iter().all(|slice| {
+            while !self.fits(slice, 0) {
+                if let Err(unknown) = self.spill(slice, commands, cx) {
+                    self.lacks(unknown, cx);
+                    return false;
+                }
+            }
+            true
+        })
+    }
+
+    /// A commit lacks something: it is read, or the volume cannot go on.
+    fn lacks(&mut self, unknown: Unknown, cx: &mut Cx<'_>) {
+        if let Some(error) = self.need(unknown, cx) {
+            self.requests.fail_volume(error, cx);
+        }
+    }
+
+    /// Writes map blocks of all slices that changed, behind the data in `commands`. Without changes
+    /// it writes one map block anew, only to say what is durable.
+    pub(super) fn begin_commit(
+        &mut self,
+        batch: Batch<Entry>,
+        commands: Commands,
+        cx: &mut Cx<'_>,
+    ) {
+        let mut slices = std::mem::take(&mut self.dirty);
+        match slices.is_empty() {
+            true => slices.extend(self.tree.root()),
+            false => self.last_with_changes = self.commits.open(),
+        }
+        let slices: Vec<u32> = slices.into_iter().collect();
+        let appended = self.append(&slices, cx);
+        self.send_commit(batch, commands, &appended, cx);
+    }
+
+    fn append(&mut self, slices: &[u32], cx: &Cx<'_>) -> SmallVec<[Appended; 2]> {
+        let mut tree = std::mem::take(&mut self.tree);
+        let (first, mut next) = (self.next_sequence, self.next_sequence);
+        let mut appended = SmallVec::new();
+        for (index, &slice) in slices.iter().enumerate() {
+            if tree.node(slice).sequence >= first {
+                continue; // Appended already to give out its pointers again.
+            }
+            let want = (slices.len() - index) as u32;
+            let place = || {
+                let place = self.place(want, want < SHORT_RUN, cx);
+                self.objects.nodes.forget(place);
+                place
+            };
+            tree.append(slice, &mut next, place, &mut appended);
+        }
+        self.next_sequence = next;
+        self.tree = tree;
+        appended
+    }
+
+    fn send_commit(
+        &mut self,
+        batch: Batch<Entry>,
+        mut commands: Commands,
+        appended: &[Appended],
+        cx: &mut Cx<'_>,
+    ) {
+        let says_durable = self.commits.durable();
+        let is_marker = self.last_with_changes < self.commits.open();
+        for (index, one) in appended.iter().enumerate() {
+            let own = self.objects.slice_mut(one.slice);
+            let header = Header {
+                sequence: one.sequence,
+                commit: self.commits.open(),
+                previous: self.commits.last(),
+                durable: says_durable,
+                digest: self.tree.digest(),
+                slice: one.slice,
+                index: index as u32,
+                members: appended.len() as u32,
+                changed: changed(std::mem::take(&mut own.fresh_groups), is_marker),
+                pointers: self.tree.pointers(one.slice),
+            };
+            let place = self.tree.node(one.slice).place;
+            let block = encode_map(self.id, place, &header, &own.content);
+            own.content.patches.settle();
+            own.fresh_bytes = 0;
+            commands.push_map(place, Piece::block(Body::Bytes(block)), ());
+            if one.superseded != 0 {
+                self.commits.supersede(one.superseded);
+            }
+        }
+        self.counters.map_blocks += appended.len() as u64;
+        self.counters.commits += 1;
+        let sent = commands.send(MAP, cx, bare);
+        self.commits.begin(batch, says_durable, sent);
+    }
+
+    /// A command of the commit has been answered.
+    pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
+        let Some(commit) = self.commits.part_done(done) else { return };
+        match commit.has_failed() {
+            true => self.take_back(),
+            false => self.undo.clear(),
+        }
+        self.commits.close(commit, &mut self.requests, cx);
+    }
+
+    /// Begins whatever commit or flush is wanted now.
+    pub(super) fn advance_commits(&mut self, cx: &mut Cx<'_>) {
+        if self.requests.failed().is_some() {
+            return;
+        }
+        if self.commits.wants_commit(false, &self.free, &self.requests, cx.now) {
+            self.commit_changes(cx);
+        }
+        if self.commits.wants_flush(&self.free, &self.requests) {
+            self.commits.begin_flush(cx);
+        }
+        if self.commits.is_stuck() && self.loads.is_empty() {
+            self.relieve(cx);
+        }
+    }
+
+    /// Begins a commit of all changes, unless a block has to be read first.
+    fn commit_changes(&mut self, cx: &mut Cx<'_>) {
+        let mut commands = Commands::of(seekless_engine::io::Purpose::Map);
+        if self.loads.is_empty() && self.can_spill(cx) && self.spill_crowded(&mut commands, cx) {
+            self.begin_commit(Batch::default(), commands, cx);
+        }
+    }
+
+    /// True if all that is crowded can be spilled with what is in memory. What was placed for one
+    /// slice must not be in vain because another one lacks something.
+    fn can_spill(&mut self, cx: &mut Cx<'_>) -> bool {
+        let crowded = self.dirty.iter().copied().filter(|&slice| !self.fits(slice, 0));
+        let missing = crowded.map(|slice| spill::plan(&self.objects, slice)).find_map(Result::err);
+        if let Some(unknown) = missing {
+            self.lacks(unknown, cx);
+        }
+        missing.is_none()
+    }
+
+    /// Something waits for free blocks: moves superseded ones towards reuse, by a commit that says
+    /// what is durable, or spills what patches have made void. Where nothing is left to free, the
+    /// volume is full: an error.
+    #[cold]
+    fn relieve(&mut self, cx: &mut Cx<'_>) {
+        let has_changes = self.commits.has_changes();
+        if self.commits.waiting() > 1 && !has_changes {
+            if self.commits.durable() > self.commits.noted() && self.tree.root().is_some() {
+                self.begin_commit(Batch::default(), Commands::default(), cx);
+            }
+            return;
+        }
+        if has_changes || !self.writes.is_empty() || !self.reads.is_empty() {
+            return;
+        }
+        if self.punching.is_busy() || self.spill_something(cx) {
+            return;
+        }
+        if let Some(work) = self.requests.front()
+            && !matches!(work, Work::Read { .. })
+        {
+            self.fail_next(IoError::NoSpace, cx);
+        }
+    }
+
+    /// Spills a slice whose patches make something void, as a commit of its own. False if there is
+    /// none, or none that can be spilled.
+    fn spill_something(&mut self, cx: &mut Cx<'_>) -> bool {
+        let voids = |slice: u32| {
+            let own = self.objects.slice(slice);
+            let mut all = own.into_iter().flat_map(|own| own.content.patches.objects());
+            all.any(|(_, changes)| !changes.cuts.is_empty() || !changes.placed.is_empty())
+        };
+        let cut = self.cut.iter().copied().find(|&slice| voids(slice));
+        let any = || self.objects.slices().map(|(slice, _)| slice).find(|&slice| voids(slice));
+        let Some(slice) = cut.or_else(any) else { return false };
+        let blocks = match spill::plan(&self.objects, slice) {
+            Ok(plan) => plan.blocks() as u64,
+            Err(unknown) => return self.need(unknown, cx).is_none(),
+        };
+        // A map block for the slice, and as many as the tree may want.
+        if self.free.free() < blocks + 4 {
+            return false;
+        }
+        let mut commands = Commands::of(seekless_engine::io::Purpose::Map);
+        if self.spill(slice, &mut commands, cx).is_ok() {
+            self.begin_commit(Batch::default(), commands, cx);
+        }
+        true
+    }
+
+    /// When cuts are spilled though nothing happens.
+    pub(super) fn space_due(&self) -> Option<seekless_engine::units::Time> {
+        let since = self.requests.idle_since().filter(|_| !self.cut.is_empty())?;
+        let may = self.requests.failed().is_none() && !self.commits.is_busy();
+        may.then_some(since + REST)
+    }
+
+    /// Spills what was cut, and lets what waits be free, once no client has waited for a while.
+    pub(super) fn return_space(&mut self, cx: &mut Cx<'_>) {
+        let is_time = self.space_due().is_some_and(|due| due <= cx.now);
+        let quiet = self.loads.is_empty() && !self.commits.has_changes();
+        if is_time && quiet && self.free.free() > RESERVE {
+            // One that has nothing to free is not looked at again.
+            if !self.spill_something(cx) {
+                self.cut.clear();
+            }
+            return;
+        }
+        if !self.punching.hastens(&self.commits, cx) || self.commits.has_changes() {
+            return;
+        }
+        self.say_durable(self.commits.durable() > self.commits.noted(), cx);
+    }
+
+    /// Flushes, or says in a commit that everything is durable, if that is `wanted`.
+    fn say_durable(&mut self, wanted: bool, cx: &mut Cx<'_>) {
+        if !self.commits.is_durable() {
+            self.commits.begin_flush(cx);
+        } else if wanted && self.tree.root().is_some() && self.free.free() > RESERVE {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+        }
+    }
+
+    /// Says on the device that the last commit is durable, once no client has waited for a while.
+    pub(super) fn advance_witness(&mut self, cx: &mut Cx<'_>) {
+        let open = !self.commits.is_durable() || self.commits.noted() < self.last_with_changes;
+        let lacks = open && !self.commits.is_serial();
+        let due = self.witness.is_due(lacks, &self.requests, cx.now);
+        if due && !self.commits.is_busy() && !self.commits.has_changes() {
+            self.say_durable(true, cx);
+        }
+    }
+
+    /// Brings a clean shutdown one step further: commit what changed, flush, commit once more to
+    /// say that it is durable, flush, write the tail record, flush.
+    #[cold]
+    pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
+        let busy = self.commits.is_busy() || self.punching.is_busy() || !self.loads.is_empty();
+        if busy || !self.requests.must_leave_clean() {
+            return;
+        }
+        if !self.dirty.is_empty() {
+            self.commit_changes(cx);
+        } else if !self.commits.is_durable() {
+            self.commits.begin_flush(cx);
+        } else if self.commits.noted() < self.last_with_changes {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+        } else {
+            let tail = Data::bytes(self.tail().encode(self.id));
+            self.requests.write_shutdown_record(TAIL, TAIL_BLOCK, tail, cx);
+        }
+    }
+
+    /// What the tail record says now.
+    fn tail(&self) -> Tail {
+        Tail {
+            root: self.tree.root_pointer(),
+            next_sequence: self.next_sequence,
+            commit: self.commits.last(),
+            digest: self.tree.digest(),
+            live: self.tree.live(),
+        }
+    }
+}

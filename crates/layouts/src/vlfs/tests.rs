@@ -1,0 +1,381 @@
+//! The drive as a whole against a model: random requests, remounts, power cuts.
+
+use super::address::address;
+use super::*;
+use bytes::Bytes;
+use proptest::prelude::*;
+use seekless_crash::device::cut::CutMedium;
+use seekless_crash::fate::Fate;
+use seekless_engine::data::Data;
+use seekless_engine::device::medium::Cells;
+use seekless_engine::device::ram::Ram;
+use seekless_engine::disk::MediumDisk;
+use seekless_engine::io::Outcome;
+use seekless_engine::layout::MountPath;
+use seekless_engine::node::Node;
+use seekless_engine::superblock::LayoutNumber;
+use seekless_engine::units::SECONDS;
+use std::collections::BTreeMap;
+
+const DEVICE: u64 = 1500;
+
+fn made(device: u64) -> Cells {
+    let mut cells = Cells::new(device);
+    let blocks = Vlfs::largest_volume(device);
+    let options = FormatOptions { layout: LayoutNumber(9), ..FormatOptions::new(crate::Kind::VLOG, blocks, 77) };
+    recover::format(&mut MediumDisk(&mut cells), &options).expect("it fits");
+    cells
+}
+
+/// What blocks hold, by address; what is not there is zeros.
+type Model = BTreeMap<BlockNr, Bytes>;
+
+/// What a version of a block is.
+fn stamp(at: BlockNr, version: u64) -> Bytes {
+    Data::stamp(1, at, version).to_bytes()
+}
+
+struct Drive {
+    medium: CutMedium,
+    node: Node,
+    now: u64,
+    model: Model,
+    path: MountPath,
+}
+
+fn superblock(medium: &mut CutMedium) -> Superblock {
+    Superblock::read(&mut MediumDisk(medium), &Ok).expect("it was made")
+}
+
+fn mounted(medium: &CutMedium, options: &MountOptions<'_>) -> (Vlfs, MountPath) {
+    let mut medium = medium.clone();
+    let superblock = superblock(&mut medium);
+    let mut steps = RecoverySteps::new(None);
+    let volume = recover::mount(&mut MediumDisk(&mut medium), &superblock, options, &mut steps);
+    let volume = volume.unwrap_or_else(|error| panic!("it mounts: {error}"));
+    (volume, steps.finish().path)
+}
+
+impl Drive {
+    fn mount(medium: CutMedium, volatile: bool, model: Model) -> Drive {
+        let options = MountOptions { volatile, ..MountOptions::default() };
+        let (volume, path) = mounted(&medium, &options);
+        let boxed = Box::new(medium.clone());
+        let device = if volatile { Ram::volatile(boxed) } else { Ram::new(boxed) };
+        let node = Node::new(Box::new(volume), vec![Box::new(device)], 1);
+        Drive { medium, node, now: 0, model, path }
+    }
+
+    fn new(volatile: bool) -> Drive {
+        Drive::mount(CutMedium::new(made(DEVICE)), volatile, Model::new())
+    }
+
+    fn run(&mut self, io: Io) -> Outcome {
+        let outcome = self.node.run(&mut self.now, io);
+        self.node.layer.status().check();
+        outcome
+    }
+
+    fn write(&mut self, at: BlockNr, count: u32, version: u64) -> Result<(), IoError> {
+        self.run(Io::write(0, at, Data::stamp(count, at, version)))?;
+        self.model.extend((at..at + u64::from(count)).map(|at| (at, stamp(at, version))));
+        Ok(())
+    }
+
+    fn trim(&mut self, at: BlockNr, count: u32) {
+        self.run(Io::trim(0, at, count)).expect("a trim needs little room");
+        self.model.retain(|block, _| !(at..at + u64::from(count)).contains(block));
+    }
+
+    fn flush(&mut self) {
+        self.run(Io::flush(0)).expect("it flushes");
+    }
+
+    fn verify(&mut self, around: &[BlockNr]) {
+        let all: Vec<BlockNr> = self.model.keys().chain(around).copied().collect();
+        for at in all {
+            let found = self.run(Io::read(0, at, 1)).expect("it can be read").to_bytes();
+            let zeros = Data::zeros(1).to_bytes();
+            let wanted = self.model.get(&at).unwrap_or(&zeros);
+            assert!(found == wanted, "address {at:#x}");
+        }
+    }
+
+    /// A check of the device as it is finds nothing wrong.
+    fn is_whole(&self) {
+        is_whole(&self.medium);
+    }
+
+    /// Mounts anew, after a clean shutdown or without one.
+    fn again(mut self, volatile: bool, clean: bool) -> Drive {
+        if clean {
+            self.node.finish(&mut self.now);
+        } else if volatile {
+            self.flush();
+        }
+        let contents = CutMedium::new(self.medium.contents());
+        let drive = Drive::mount(contents, volatile, self.model);
+        let by_tail = drive.path == MountPath::Tail;
+        assert!(by_tail || !clean, "a clean shutdown leaves a tail record");
+        drive
+    }
+}
+
+fn is_whole(medium: &CutMedium) {
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (volume, _) = mounted(medium, &options);
+    let mut medium = medium.clone();
+    let report = check::check(&volume, &mut MediumDisk(&mut medium)).expect("it can be read");
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(BlockNr, u32),
+    Trim(BlockNr, u32),
+    Group(Vec<(BlockNr, Part)>),
+    Flush,
+    Pause,
+    Again(bool),
+}
+
+/// What a transaction does with a block.
+#[derive(Clone, Debug)]
+enum Part {
+    Write,
+    Trim,
+    /// All of its object from it on.
+    Cut,
+    Patch(usize, Vec<u8>),
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let bytes = prop::collection::vec(any::<u8>(), 1..90);
+    prop_oneof![
+        3 => Just(Part::Write),
+        1 => Just(Part::Trim),
+        1 => Just(Part::Cut),
+        6 => (0..4000_usize, bytes).prop_map(|(at, bytes)| Part::Patch(at, bytes)),
+    ]
+}
+
+/// The block, or the attributes of its object, whose bytes a patch changes.
+fn patched(at: BlockNr, offset: usize, bytes: &[u8]) -> (BlockNr, usize, Vec<u8>) {
+    match offset % 3 {
+        0 => {
+            let offset = offset % address::ATTRIBUTE_BYTES;
+            let length = bytes.len().min(address::ATTRIBUTE_BYTES - offset);
+            (address(address::split(at).0, address::ATTRIBUTES), offset, bytes[..length].to_vec())
+        }
+        _ => (at, offset, bytes.to_vec()),
+    }
+}
+
+fn at() -> impl Strategy<Value = BlockNr> {
+    let object = prop_oneof![0..4_u32, Just(17), Just(127), Just(128), Just(200)];
+    let within = prop_oneof![0..14_u32, 500..540_u32, 524 + 512 * 3..524 + 512 * 3 + 4_u32];
+    (object, within).prop_map(|(object, within)| address(object, within))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (at(), prop_oneof![1..4_u32, 1..130_u32]).prop_map(|(at, n)| Step::Write(at, n)),
+        2 => (at(), prop_oneof![1..40_u32, Just(2000)]).prop_map(|(at, n)| Step::Trim(at, n)),
+        2 => prop::collection::vec((at(), part()), 1..12).prop_map(Step::Group),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Pause),
+        1 => any::<bool>().prop_map(Step::Again),
+    ]
+}
+
+fn play(drive: &mut Drive, version: u64, step: &Step, seen: &mut Vec<BlockNr>) {
+    match step {
+        Step::Write(at, count) => match drive.write(*at, *count, version) {
+            Ok(()) | Err(IoError::NoSpace) => seen.push(*at),
+            Err(error) => panic!("{error}"),
+        },
+        Step::Trim(at, count) => drive.trim(*at, *count),
+        Step::Group(all) => {
+            let mut group = Transaction::new();
+            let mut model = drive.model.clone();
+            expect(step, version, &mut model);
+            for (at, part) in all {
+                let end = address(address::split(*at).0 + 1, 0);
+                match part {
+                    Part::Write => group.write(*at, &Data::stamp(1, *at, version)),
+                    Part::Trim => group.trim(*at, 1),
+                    Part::Cut => group.cut(*at..end),
+                    Part::Patch(offset, bytes) => {
+                        let (at, offset, bytes) = patched(*at, *offset, bytes);
+                        group.patch(at, offset, &bytes);
+                    }
+                }
+            }
+            seen.extend(model.keys());
+            match drive.node.run_transaction(&mut drive.now, group).expect("it has them") {
+                Ok(_) => drive.model = model,
+                Err(error) => assert_eq!(error, IoError::NoSpace),
+            }
+        }
+        Step::Flush => drive.flush(),
+        Step::Pause => drive.node.idle(&mut drive.now, 5 * SECONDS),
+        Step::Again(_) => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn requests_are_served_as_by_a_plain_map(
+        steps in prop::collection::vec(step(), 1..60),
+        volatile in any::<bool>(),
+    ) {
+        let (mut drive, mut seen) = (Drive::new(volatile), Vec::new());
+        for (version, step) in (1..).zip(&steps) {
+            play(&mut drive, version, step, &mut seen);
+            if let Step::Again(clean) = *step {
+                drive = drive.again(volatile, clean);
+                drive.is_whole();
+            }
+            drive.verify(&seen[seen.len().saturating_sub(3)..]);
+        }
+        drive = drive.again(volatile, true);
+        drive.verify(&seen);
+        drive.is_whole();
+    }
+
+    /// Power cuts of a device with a volatile cache: what was flushed is there, and what was not is
+    /// there up to a commit, for all blocks together.
+    #[test]
+    fn a_power_cut_leaves_what_some_commit_said(
+        steps in prop::collection::vec(step(), 1..40),
+        dies in 1..400_u64,
+        fates in any::<u64>(),
+    ) {
+        let (mut drive, mut seen) = (Drive::new(true), Vec::new());
+        drive.medium.die_after(dies);
+        // What each step left behind, from the last flush on.
+        let mut since = vec![Model::new()];
+        for (version, step) in (1..).zip(&steps) {
+            let before = drive.model.clone();
+            let survived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                play(&mut drive, version, step, &mut seen);
+            }));
+            let dead = survived.is_err() || drive.node.layer.failed().is_some();
+            if dead {
+                // Whether the last step took hold nobody knows: parts of it are atomic, not all.
+                let mut after = before.clone();
+                expect(step, version, &mut after);
+                since.push(after);
+                break;
+            }
+            if matches!(step, Step::Flush) {
+                since.clear();
+            }
+            since.push(drive.model.clone());
+        }
+        let fate = |number: usize| match fates >> (number % 60) & 3 {
+            0 => Fate::Lost,
+            _ => Fate::Kept,
+        };
+        let medium = CutMedium::new(drive.medium.cut(fate));
+        is_whole(&medium);
+        let mut left = Drive::mount(medium, true, Model::new());
+        left.is_whole();
+        let all: std::collections::BTreeSet<BlockNr> =
+            since.iter().flat_map(|model| model.keys().copied()).chain(seen).collect();
+        for &at in &all {
+            let found = left.run(Io::read(0, at, 1)).expect("it can be read").block(0).to_bytes();
+            let may = |model: &Model| match model.get(&at) {
+                Some(bytes) => found == *bytes,
+                None => found.iter().all(|&byte| byte == 0),
+            };
+            prop_assert!(since.iter().any(may), "address {at:#x} holds what nobody left there");
+        }
+    }
+}
+
+/// What a step does to a model.
+fn expect(step: &Step, version: u64, model: &mut Model) {
+    match step {
+        Step::Write(at, count) => {
+            model.extend((*at..at + u64::from(*count)).map(|at| (at, stamp(at, version))));
+        }
+        Step::Trim(at, count) => {
+            model.retain(|block, _| !(*at..at + u64::from(*count)).contains(block));
+        }
+        Step::Group(all) => {
+            for (at, part) in all {
+                let end = address(address::split(*at).0 + 1, 0);
+                match part {
+                    Part::Write => drop(model.insert(*at, stamp(*at, version))),
+                    Part::Trim => drop(model.remove(at)),
+                    Part::Cut => model.retain(|block, _| !(*at..end).contains(block)),
+                    Part::Patch(offset, bytes) => {
+                        let (at, offset, bytes) = patched(*at, *offset, bytes);
+                        let old = model.remove(&at).unwrap_or_else(|| Data::zeros(1).to_bytes());
+                        let mut block = old.to_vec();
+                        block[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                        model.insert(at, block.into());
+                    }
+                }
+            }
+        }
+        Step::Flush | Step::Pause | Step::Again(_) => {}
+    }
+}
+
+#[test]
+fn a_small_durable_write_takes_two_blocks() {
+    let mut drive = Drive::new(false);
+    drive.write(address(5, 0), 40, 1).expect("room");
+    let written = |drive: &Drive| {
+        let stats = drive.node.layer.status().stats();
+        stats.iter().find(|(name, _)| *name == "device_blocks_written").expect("it counts").1
+    };
+    let before = written(&drive);
+    for (version, within) in (2..).zip(0..20) {
+        drive.write(address(5, within), 1, version).expect("room");
+    }
+    assert_eq!(written(&drive) - before, 40.0, "data and a map block each");
+    drive.verify(&[]);
+}
+
+#[test]
+fn a_full_drive_says_so_and_goes_on() {
+    for volatile in [false, true] {
+        let mut drive = Drive::new(volatile);
+        let mut written = 0;
+        let full = loop {
+            match drive.write(address(7, written), 1, 1) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full, IoError::NoSpace);
+        assert!(written > 1000, "{written} blocks of {DEVICE}");
+        drive.verify(&[]);
+        // What is removed has room again.
+        drive.trim(address(7, 0), written / 2);
+        for within in 0..written / 2 - 100 {
+            drive.write(address(8, within), 1, 2).unwrap_or_else(|error| {
+                panic!("{error}: block {within} of {} that were freed", written / 2)
+            });
+        }
+        drive.verify(&[]);
+        let drive = drive.again(volatile, true);
+        drive.is_whole();
+    }
+}
+
+#[test]
+fn what_no_pointer_reaches_is_refused() {
+    let mut drive = Drive::new(true);
+    let behind = address(3, address::MOST_BLOCKS);
+    let refused = Err(IoError::OutOfRange { at: behind, count: 1 });
+    assert_eq!(drive.run(Io::write(0, behind, Data::stamp(1, 1, 1))), refused);
+    assert_eq!(drive.run(Io::read(0, behind, 1)), refused);
+    let beyond = address(3, address::MOST_BLOCKS - 1);
+    drive.write(beyond, 1, 1).expect("room");
+    drive.verify(&[]);
+}
