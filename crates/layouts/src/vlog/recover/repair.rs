@@ -5,11 +5,13 @@
 //! is an error until a client writes it. The commit states no changes, so no recovery compares
 //! these blocks. Nothing old is overwritten before the tail record that names the new map.
 
+use super::FORM;
+use super::find::{Recovery, damaged};
 use super::salvage::{self, Salvage};
-use super::{FORM, POOL_START, Recovery, TAIL_BLOCK, damaged};
 use crate::eager::Mapped;
 use crate::salvage::{Finder as _, Located, Repaired, lost_blocks, not_marked, nothing_certain};
 use crate::vlog::format::{Entry, Header, Pointer, SLICE_ENTRIES, Tail, live_mark};
+use crate::vlog::format::{POOL_START, TAIL_BLOCK};
 use crate::vlog::map::Map;
 use crate::vlog::slices;
 use crate::vlog::tree::SliceNr;

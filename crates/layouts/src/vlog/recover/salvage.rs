@@ -11,7 +11,8 @@
 //! clean shutdown no lost one is younger than the youngest to which a whole one points in vain, and
 //! slices of which a younger one was found are whole. After a crash nothing is certain.
 
-use super::{FORM, Found, Recovery, Tail, digest, expected_digest, newest};
+use super::find::{Found, Recovery, digest, expected_digest, newest};
+use super::{FORM, Tail};
 use crate::eager::Mapped;
 use crate::salvage::{Finder, Located, Stored};
 use crate::vlog::format::{Entry, Pointer, SLICE_ENTRIES, entries, live_mark};
@@ -50,7 +51,8 @@ pub fn open(disk: &mut dyn Disk, superblock: &Superblock) -> Result<Salvage, Lay
     let count = slices(superblock.blocks) as SliceNr;
     let (map, found) = (Map::new(count), BTreeSet::new());
     let damage = Vec::new();
-    let mut salvage = Salvage { superblock: *superblock, map, lost: BTreeSet::new(), found, damage };
+    let mut salvage =
+        Salvage { superblock: *superblock, map, lost: BTreeSet::new(), found, damage };
     let mut named: BTreeSet<u32> = survey.live.iter().map(|one| one.place).collect();
     for one in &survey.live {
         // A block that has become unreadable since the scan counts as lost.

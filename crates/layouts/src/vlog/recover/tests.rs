@@ -3,6 +3,7 @@ use crate::registry::{Kind, format, read_superblock};
 use crate::vlog::format::{Changed, seal_map};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
+use seekless_engine::units::BLOCK_BYTES;
 
 /// The header of a map block without changes.
 fn header_of(commit: u64, previous: u64, slice: u32, (index, members): (u32, u32)) -> Header {
