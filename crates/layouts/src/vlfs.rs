@@ -4,7 +4,7 @@
 //! A volume is a sparse space of objects ([`address`]). The drive itself keeps their inodes and
 //! indirect blocks, so what lies below a file is mapped once and not twice. Every write goes to a
 //! free block near the head. What it changes in pointers and in a few bytes is a *patch* in the map
-//! block of its slice ([`patch`]), so that a small change is one commit of its data and a map block.
+//! block of its slice ([`patch`]), so that a small change is one commit of data and a map block.
 //! When patches fill a map block they are spilled into inodes and indirect blocks ([`spill`]).
 //!
 //! Commits, the tree of map blocks, and when a superseded place may be used again are as in

@@ -109,8 +109,7 @@ impl<E: Mapped> Reads<E> {
         }
         let left = runs.iter().filter(|run| run.data.is_empty()).count() as u32;
         self.enter(epoch);
-        let index =
-            self.reads.insert(Reading { request, at, entries, runs, known, left, epoch });
+        let index = self.reads.insert(Reading { request, at, entries, runs, known, left, epoch });
         if left == 0 {
             self.finish(index, requests, cx);
             return;

@@ -58,7 +58,8 @@ pub fn bytes_of(within: Within) -> Option<usize> {
 pub fn is_within(at: BlockNr, count: u64) -> bool {
     let (_, within) = split(at);
     let end = u64::from(within) + count;
-    end <= u64::from(MOST_BLOCKS) || end <= u64::from(ATTRIBUTES) + 1 && count == 1 && within == ATTRIBUTES
+    end <= u64::from(MOST_BLOCKS)
+        || end <= u64::from(ATTRIBUTES) + 1 && count == 1 && within == ATTRIBUTES
 }
 
 /// The slice of an object.

@@ -1,4 +1,4 @@
-//! Bytes of the drive on disk: what map blocks say, inodes and indirect blocks. Headers of map blocks
+//! Bytes of the drive on disk: what map blocks say, inodes, indirect blocks. Headers of map blocks
 //! and the tail record are those of the virtual log. `SPEC.md` has the tables.
 
 use super::address::{
@@ -103,10 +103,8 @@ pub struct Inode {
 
 impl Inode {
     /// Of an object that holds nothing.
-    pub const EMPTY: Inode = Inode {
-        attributes: [0; ATTRIBUTE_BYTES],
-        pointers: [Entry::UNMAPPED; INODE_POINTERS],
-    };
+    pub const EMPTY: Inode =
+        Inode { attributes: [0; ATTRIBUTE_BYTES], pointers: [Entry::UNMAPPED; INODE_POINTERS] };
 
     /// True if the object holds nothing.
     pub fn is_empty(&self) -> bool {

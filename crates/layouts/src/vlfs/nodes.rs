@@ -1,7 +1,7 @@
 //! Inode blocks, indirect blocks and edited blocks that are kept in memory, by where they lie.
 //!
-//! What lies at a place is that until another block is written there, so nothing here is ever
-//! wrong: whoever writes a block says so. Those used least recently go when there are too many.
+//! What lies at a place stays until another block is written there, and the drive says when it
+//! writes one, so nothing here is ever wrong. The oldest go when there are too many.
 
 use super::format::Entry;
 use crate::eager::Mapped as _;
@@ -45,13 +45,6 @@ impl Nodes {
         self.young.insert(place, bytes);
     }
 
-    /// Keeps a block that is used for longer.
-    pub fn used(&mut self, entry: Entry) {
-        if let Some(bytes) = self.old.remove(&entry.place()) {
-            self.put(entry.place(), bytes);
-        }
-    }
-
     /// Something else is written there.
     pub fn forget(&mut self, place: u32) {
         self.young.remove(&place);
@@ -89,14 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_those_in_use_stay() {
+    fn the_oldest_go() {
         let mut nodes = Nodes::default();
-        for place in 1..=3 * HALF as u32 {
-            nodes.put(place, Bytes::new());
-            nodes.used(at(1));
-        }
-        assert!(nodes.get(at(1)).is_ok() && nodes.get(at(2)).is_err());
-        assert!(nodes.get(at(3 * HALF as u32)).is_ok());
+        (1..=3 * HALF as u32).for_each(|place| nodes.put(place, Bytes::new()));
+        assert!(nodes.get(at(1)).is_err() && nodes.get(at(3 * HALF as u32)).is_ok());
         assert!(nodes.young.len() + nodes.old.len() <= 2 * HALF);
     }
 

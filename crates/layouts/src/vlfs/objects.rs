@@ -107,9 +107,8 @@ impl Objects {
     /// As [`Objects::inode`], and an indirect block may have to be read first.
     pub fn find(&self, object: ObjectNr, within: Within) -> Result<Entry, Unknown> {
         let slice = self.slice(slice_of(object));
-        let look = slice.map_or(Look::Hole, |slice| {
-            slice.content.patches.look(member_of(object), within)
-        });
+        let look =
+            slice.map_or(Look::Hole, |slice| slice.content.patches.look(member_of(object), within));
         match look {
             Look::At(entry) => Ok(entry),
             Look::Hole => Ok(Entry::UNMAPPED),

@@ -2,13 +2,11 @@
 //! edited blocks were last written. The map block of the slice has all of them, so that a small
 //! change needs no block but that one.
 //!
-//! A patch says where a block lies now, that blocks hold nothing any more, or that bytes of a block
+//! A patch says where a block lies now, that blocks hold nothing, or that bytes of a block
 //! are others. Of what a later patch makes void nothing is kept. What is not in a patch is as the
 //! inode says.
 
-use super::address::{
-    ATTRIBUTES, MOST_BLOCKS, SLICE_OBJECTS, Within, bytes_of as editable_bytes,
-};
+use super::address::{ATTRIBUTES, MOST_BLOCKS, SLICE_OBJECTS, Within, bytes_of as editable_bytes};
 use super::format::Entry;
 use crate::eager::Mapped;
 use seekless_engine::superblock::le32;
@@ -104,9 +102,9 @@ impl Changes {
     fn add_cut(&mut self, from: Within, to: Within) {
         let first = self.cuts.partition_point(|&(_, end)| end < from);
         let last = self.cuts.partition_point(|&(begin, _)| begin <= to);
-        let joined = self.cuts[first..last].iter().fold((from, to), |(from, to), &(begin, end)| {
-            (from.min(begin), to.max(end))
-        });
+        let joined = self.cuts[first..last]
+            .iter()
+            .fold((from, to), |(from, to), &(begin, end)| (from.min(begin), to.max(end)));
         self.cuts.splice(first..last, [joined]);
     }
 }
@@ -184,7 +182,8 @@ impl Patches {
         old.map(|old| old.entry)
     }
 
-    /// Blocks `from..to` hold nothing any more. Returns where patches said that some of them lie.
+    /// Blocks `from..to` hold nothing from now on. Returns where patches said that some of them
+    /// lie.
     pub fn cut(&mut self, member: u8, from: Within, to: Within) -> Vec<Entry> {
         debug_assert!(from < to);
         let changes = self.objects.entry(member).or_default();
@@ -309,8 +308,7 @@ impl Patches {
                 let entries = entries(bytes[2], &bytes[RUN_HEAD - 4..])?;
                 let end = within.checked_add(entries.len() as u32)?;
                 let changes = self.objects.entry(member).or_default();
-                if end > MOST_BLOCKS || changes.placed.range(within..).next().is_some()
-                {
+                if end > MOST_BLOCKS || changes.placed.range(within..).next().is_some() {
                     return None;
                 }
                 let fresh = bytes[0] & FRESH != 0;

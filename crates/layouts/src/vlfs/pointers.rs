@@ -126,7 +126,7 @@ impl<'n> Pointers<'n> {
         Ok(())
     }
 
-    /// Blocks `from..to` hold nothing any more.
+    /// Blocks `from..to` hold nothing from now on.
     pub fn cut(&mut self, from: Within, to: Within) -> Result<(), Missing> {
         let to = to.min(MOST_BLOCKS);
         for index in 0..INODE_POINTERS {
@@ -227,9 +227,7 @@ impl Changed {
     pub fn place(&mut self, within: Within, entry: Entry) {
         let pointer = match holder_of(within) {
             Holder::Inode(index) => Some(&mut self.inode.pointers[index]),
-            Holder::Indirect(one, index) => {
-                self.copies.get_mut(&one).map(|copy| &mut copy[index])
-            }
+            Holder::Indirect(one, index) => self.copies.get_mut(&one).map(|copy| &mut copy[index]),
         };
         let pointer = pointer.expect("a block is reserved before it is placed");
         let old = std::mem::replace(pointer, entry);
@@ -242,7 +240,7 @@ impl Changed {
     }
 
     /// Writes the indirect blocks that have changed, those further down first, and gives up those
-    /// that lead nowhere. `put` writes one. Returns the inode, and what nothing needs any more.
+    /// that lead nowhere. `put` writes one. Returns the inode, and what nothing needs then.
     pub fn write(mut self, mut put: impl FnMut(Bytes) -> Entry) -> (Inode, Vec<Entry>) {
         // In ascending order of heights: each is complete when its turn comes.
         while let Some((one, copy)) = self.copies.pop_first() {
@@ -251,9 +249,7 @@ impl Changed {
                 false => put(encode_indirect(&copy)),
             };
             let old = match one.holder() {
-                Holder::Inode(index) => {
-                    std::mem::replace(&mut self.inode.pointers[index], entry)
-                }
+                Holder::Inode(index) => std::mem::replace(&mut self.inode.pointers[index], entry),
                 // A copy of each that leads to a copy is there.
                 Holder::Indirect(above, index) => match self.copies.get_mut(&above) {
                     Some(above) => std::mem::replace(&mut above[index], entry),

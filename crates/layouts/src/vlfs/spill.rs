@@ -41,7 +41,7 @@ struct Group {
 struct Object {
     object: ObjectNr,
     pointers: Changed,
-    /// Blocks that the open commit wrote, of which patches do not tell any more.
+    /// Blocks that the open commit wrote, of which patches do not tell then.
     fresh: Vec<Entry>,
     /// Blocks whose edits are carried out.
     edited: Vec<(Within, Bytes)>,
@@ -52,11 +52,11 @@ struct Object {
 /// What became of a slice.
 #[derive(Debug, Default)]
 pub struct Spilled {
-    /// Its inode blocks that were written, and where; unmapped if none of its inodes holds anything.
+    /// Its inode blocks that were written, and where; unmapped if no inode of one holds anything.
     pub groups: Vec<(usize, Entry)>,
     /// What is left of the patches, by object.
     pub later: Vec<(ObjectNr, Changes)>,
-    /// What nothing needs any more, once this is durable.
+    /// What nothing needs, once this is durable.
     pub released: Vec<Entry>,
     /// Blocks that were written and that no patch and no map block names.
     pub written: Vec<Entry>,

@@ -22,7 +22,10 @@ const DEVICE: u64 = 1500;
 fn made(device: u64) -> Cells {
     let mut cells = Cells::new(device);
     let blocks = Vlfs::largest_volume(device);
-    let options = FormatOptions { layout: LayoutNumber(9), ..FormatOptions::new(crate::Kind::VLOG, blocks, 77) };
+    let options = FormatOptions {
+        layout: LayoutNumber(9),
+        ..FormatOptions::new(crate::Kind::VLOG, blocks, 77)
+    };
     recover::format(&mut MediumDisk(&mut cells), &options).expect("it fits");
     cells
 }
@@ -263,7 +266,7 @@ proptest! {
             }));
             let dead = survived.is_err() || drive.node.layer.failed().is_some();
             if dead {
-                // Whether the last step took hold nobody knows: parts of it are atomic, not all.
+                // The last step may have taken hold, or parts of it.
                 let mut after = before.clone();
                 expect(step, version, &mut after);
                 since.push(after);
@@ -290,7 +293,7 @@ proptest! {
                 Some(bytes) => found == *bytes,
                 None => found.iter().all(|&byte| byte == 0),
             };
-            prop_assert!(since.iter().any(may), "address {at:#x} holds what nobody left there");
+            prop_assert!(since.iter().any(may), "address {at:#x} holds what no step left there");
         }
     }
 }

@@ -32,7 +32,7 @@ const LAST_RESERVE: u64 = 8;
 enum Change {
     /// A block lies there now.
     Place(BlockNr, Entry),
-    /// Blocks hold nothing any more: from, and how many.
+    /// Blocks hold nothing from now on: from, and how many.
     Cut(BlockNr, u64),
     /// The attributes are these.
     Attributes(BlockNr, Vec<u8>),
@@ -129,7 +129,9 @@ fn takes_of(work: &Work) -> Takes {
 fn blocks_of(work: &Work) -> u64 {
     match work {
         Work::Write { data, .. } => u64::from(data.blocks()),
-        Work::Group { all, .. } => all.changes().filter(|(_, piece)| piece.is_some()).count() as u64,
+        Work::Group { all, .. } => {
+            all.changes().filter(|(_, piece)| piece.is_some()).count() as u64
+        }
         Work::Read { .. } | Work::Trim { .. } => 0,
     }
 }
@@ -370,9 +372,7 @@ impl Vlfs {
         cx: &Cx<'_>,
     ) {
         install.changes.push(match split(at).1 {
-            ATTRIBUTES => {
-                Change::Attributes(at, piece.to_bytes()[..ATTRIBUTE_BYTES].to_vec())
-            }
+            ATTRIBUTES => Change::Attributes(at, piece.to_bytes()[..ATTRIBUTE_BYTES].to_vec()),
             _ if is_zero(&piece) => Change::Cut(at, 1),
             _ => {
                 self.commits.data_written();

@@ -24,8 +24,11 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (member.clone(), within.clone(), 1..60_u32)
             .prop_map(|(member, within, place)| Step::Place(member, within, place)),
-        (member.clone(), within.clone(), 1..9_u32)
-            .prop_map(|(member, from, count)| Step::Cut(member, from, from + count)),
+        (member.clone(), within.clone(), 1..9_u32).prop_map(|(member, from, count)| Step::Cut(
+            member,
+            from,
+            from + count
+        )),
         (member, within, 0..20_u16, prop::collection::vec(any::<u8>(), 1..6))
             .prop_map(|(member, within, at, bytes)| Step::Edit(member, within, at, bytes)),
         Just(Step::Settle),

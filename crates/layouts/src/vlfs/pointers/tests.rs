@@ -108,7 +108,8 @@ proptest! {
         let mut steps = steps.into_iter().peekable();
         while steps.peek().is_some() {
             let mut placed = Vec::new();
-            let part: Vec<Step> = steps.by_ref().take_while(|one| !matches!(one, Step::Write)).collect();
+            let is_one = |one: &Step| !matches!(one, Step::Write);
+            let part: Vec<Step> = steps.by_ref().take_while(is_one).collect();
             for step in &part {
                 if let Step::Place(within) = step {
                     placed.push((*within, disk.entry()));

@@ -130,7 +130,8 @@ proptest! {
                 Step::Edit(member, within, at, bytes) => bench.edit(member, within, at, &bytes),
                 Step::Spill => drop(bench.spill()),
             }
-            seen.extend(bench.model.keys().map(|&at| ((at >> 31) as u8, at as Within & ATTRIBUTES)));
+            let named = bench.model.keys().map(|&at| ((at >> 31) as u8, at as Within & ATTRIBUTES));
+            seen.extend(named);
             bench.check(seen.iter().copied());
         }
         for _ in 0..9 {
