@@ -337,7 +337,7 @@ impl Layout for Vlfs {
     fn largest_volume(device: u64) -> u64 {
         let pool = device.min(Self::MOST_DEVICE_BLOCKS).saturating_sub(FIXED_BLOCKS);
         let slices = (pool / BLOCKS_OF_OBJECT / u64::from(SLICE_OBJECTS)).max(1);
-        if pool < LEAST_POOL { 0 } else { slices * u64::from(SLICE_OBJECTS) << WITHIN_BITS }
+        if pool < LEAST_POOL { 0 } else { (slices * u64::from(SLICE_OBJECTS)) << WITHIN_BITS }
     }
 
     fn usual_volume(device: u64) -> u64 {

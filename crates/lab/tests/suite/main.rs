@@ -11,6 +11,7 @@ mod counting;
 #[path = "../../../layouts/tests/suite/support/mod.rs"]
 mod support;
 mod users;
+mod vlfs_costs;
 
 mod arrays;
 mod clients;

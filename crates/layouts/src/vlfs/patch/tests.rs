@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn entry(place: u32) -> Entry {
-    Entry::new(place, place % 7 == 0, place.wrapping_mul(0x9e37_79b9))
+    Entry::new(place, place.is_multiple_of(7), place.wrapping_mul(0x9e37_79b9))
 }
 
 fn run(steps: &[Step]) -> (Patches, BTreeMap<(u8, Within), Model>) {
