@@ -86,6 +86,11 @@ pub(super) fn mount(
     let (path, found) = recovery.find()?;
     let mut volume = Vlfs::empty(superblock, options);
     load(&mut recovery, &mut volume, &found)?;
+    match take_all(&mut recovery, &mut volume) {
+        // What can be read is served; a check names the rest.
+        Err(LayoutError::Damaged(_)) if options.read_only => {}
+        other => other?,
+    }
     recovery.look_past_unreadable(&volume.free, options)?;
     if !options.read_only {
         recovery.settle(&mut volume, &found, path)?;
@@ -142,7 +147,7 @@ fn load(
     volume.next_sequence = found.next_sequence;
     volume.commits.restore(found.last, found.next_commit, found.last);
     volume.last_with_changes = found.last;
-    take_all(recovery, volume)
+    Ok(())
 }
 
 fn take(free: &mut FreeMap, end: u64, place: u32) -> Result<(), LayoutError> {

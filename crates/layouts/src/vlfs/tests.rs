@@ -6,8 +6,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use seekless_crash::device::cut::CutMedium;
 use seekless_crash::fate::Fate;
-use seekless_engine::data::Data;
-use seekless_engine::device::medium::Cells;
+use seekless_engine::data::{Body, Data};
+use seekless_engine::device::Device;
+use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::io::Outcome;
@@ -16,6 +17,7 @@ use seekless_engine::node::Node;
 use seekless_engine::superblock::LayoutNumber;
 use seekless_engine::units::SECONDS;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 const DEVICE: u64 = 1500;
 
@@ -381,4 +383,99 @@ fn what_no_pointer_reaches_is_refused() {
     let beyond = address(3, address::MOST_BLOCKS - 1);
     drive.write(beyond, 1, 1).expect("room");
     drive.verify(&[]);
+}
+
+/// A drive with several objects, some of them spilled, after a clean shutdown.
+fn used() -> (Cells, Model) {
+    let mut drive = Drive::new(true);
+    for (version, object) in (1..).zip([0, 1, 17, 130]) {
+        for within in [0, 5, 11, 12, 30, 600, 700_000] {
+            drive.write(address(object, within), 2, version).expect("room");
+        }
+        drive.flush();
+    }
+    for version in 10..300 {
+        drive.write(address(1, version as u32 % 50 * 2), 1, version).expect("room");
+        if version % 20 == 0 {
+            drive.flush();
+        }
+    }
+    drive.node.finish(&mut drive.now);
+    (drive.medium.contents(), drive.model)
+}
+
+/// What a mount for reading shows of a damaged image: each block is right, or an error.
+fn shows_no_wrong_block(cells: &Cells, model: &Model) -> (usize, usize) {
+    let mut medium = CutMedium::new(cells.clone());
+    let Ok(superblock) = Superblock::read(&mut MediumDisk(&mut medium), &Ok) else {
+        return (0, model.len());
+    };
+    let options = MountOptions { read_only: true, volatile: true, ..MountOptions::default() };
+    let mut steps = RecoverySteps::new(None);
+    let mounted = recover::mount(&mut MediumDisk(&mut medium), &superblock, &options, &mut steps);
+    let Ok(volume) = mounted else { return (0, model.len()) };
+    let problems = check::check(&volume, &mut MediumDisk(&mut medium)).expect("memory").problems;
+    let devices: Vec<Box<dyn Device>> = vec![Box::new(Ram::volatile(Box::new(medium.clone())))];
+    let (mut node, mut now) = (Node::new(Box::new(volume), devices, 1), 0);
+    let (mut right, mut lost) = (0, 0);
+    for (&at, bytes) in model {
+        match node.run(&mut now, Io::read(0, at, 1)) {
+            Ok(data) => {
+                assert!(data.to_bytes() == *bytes, "address {at:#x} reads as something else");
+                right += 1;
+            }
+            Err(_) => lost += 1,
+        }
+    }
+    assert!(lost == 0 || !problems.is_empty(), "a check names what is lost");
+    (right, lost)
+}
+
+#[test]
+fn a_block_of_wrong_bytes_takes_no_more_than_it_leads_to() {
+    let (cells, model) = used();
+    assert_eq!(shows_no_wrong_block(&cells, &model), (model.len(), 0));
+    let (mut unmountable, mut partly) = (0, 0);
+    for place in POOL_START..DEVICE - 1 {
+        let mut damaged = cells.clone();
+        let block = damaged.read(place, 1);
+        let mut bytes = block.expect("memory").to_bytes().to_vec();
+        bytes[100] ^= 0x20;
+        damaged.set(place, Body::Bytes(bytes.into()));
+        let (right, lost) = shows_no_wrong_block(&damaged, &model);
+        assert_eq!(right + lost, model.len());
+        unmountable += u32::from(right == 0);
+        partly += u32::from(right > 0 && lost > 0);
+    }
+    // The newest map block of each slice, of which there are two.
+    assert!(unmountable <= 2, "{unmountable} blocks");
+    // Content, and what leads to it.
+    assert!(partly as usize >= model.len(), "{partly} blocks for {}", model.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn no_damage_makes_a_mount_panic_or_a_block_wrong(
+        hits in prop::collection::vec((1..DEVICE - 1, 0..4096_usize, 1..=255_u8), 1..60),
+    ) {
+        static USED: OnceLock<(Cells, Model)> = OnceLock::new();
+        let (cells, model) = USED.get_or_init(used);
+        let mut damaged = cells.clone();
+        for (place, at, flip) in hits {
+            // Most hits are where something lies.
+            let place = if at % 4 == 0 { place } else { 1 + place % 200 };
+            let block = damaged.read(place, 1);
+            let mut bytes = block.expect("memory").to_bytes().to_vec();
+            bytes[at] ^= flip;
+            damaged.set(place, Body::Bytes(bytes.into()));
+        }
+        shows_no_wrong_block(&damaged, model);
+        let mut medium = CutMedium::new(damaged);
+        let superblock = superblock(&mut medium);
+        let options = MountOptions { volatile: true, ..MountOptions::default() };
+        let mut steps = RecoverySteps::new(None);
+        // For writing it is an error, or right.
+        let _ = recover::mount(&mut MediumDisk(&mut medium), &superblock, &options, &mut steps);
+    }
 }
