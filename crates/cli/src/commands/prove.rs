@@ -33,6 +33,7 @@ Examples:
   seekless prove --layout vlog --states 1000000 --seed 7
   seekless prove --layout dcd --log        # the log on a device of its own
   seekless prove --layout loge --sparse    # more addresses than space
+  seekless prove --layout vlog --objects   # the drive of VLFS
   seekless prove --layout inplace --json | jq .violations
   seekless prove --layout inplace --raid 5 --members 4     # members are lost with the power
   seekless prove --layout vlog --case 12 --keep 3,7:1,9-12
@@ -66,9 +67,12 @@ pub struct Args {
     /// A `loge` volume with more addresses than it can store blocks.
     #[arg(long, conflicts_with_all = ["raid", "log", "replay"])]
     sparse: bool,
+    /// Objects on the virtual log of `vlog`: the drive of VLFS, as a row of blocks.
+    #[arg(long, conflicts_with_all = ["raid", "log", "sparse", "replay"])]
+    objects: bool,
     /// Prove a file system instead of a layout: ffs; or the log as a service: log.
     #[arg(long, value_name = "FS", value_parser = files::named)]
-    #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "replay"])]
+    #[arg(conflicts_with_all = ["layout", "raid", "log", "sparse", "objects", "replay"])]
     fs: Option<files::Named>,
     /// How the file system orders its writes: async, sync, soft, or with a log: lffs-file,
     /// wafs-1sync, wafs-1async, wafs-2sync, wafs-2async (2: the log on a device of its own).
@@ -148,7 +152,7 @@ const STATES: u64 = 20_000;
 
 impl Args {
     fn apart(&self) -> Apart {
-        Apart { log: self.log, sparse: self.sparse }
+        Apart { log: self.log, sparse: self.sparse, objects: self.objects }
     }
 
     fn states(&self) -> u64 {
@@ -221,6 +225,8 @@ struct Apart {
     log: bool,
     /// The volume has more addresses than it can store blocks.
     sparse: bool,
+    /// It is the drive of VLFS.
+    objects: bool,
 }
 
 /// A layout on one device, on an array, sparse, or with its log apart.
@@ -231,7 +237,12 @@ fn subject(
     members: Option<u16>,
 ) -> Result<BlockSubject, Failure> {
     match (apart, kind) {
-        (Apart { log: false, sparse: false }, _) => {}
+        (Apart { log: false, sparse: false, objects: false }, _) => {}
+        (Apart { objects: true, .. }, Kind::VLOG) => return Ok(BlockSubject::Objects),
+        (Apart { objects: true, .. }, _) => {
+            let problem = format!("--objects: a volume of layout {kind} has no objects");
+            return Err(Failure::usage(problem).hint("--layout vlog can have them"));
+        }
         (Apart { log: true, .. }, Kind::DCD) => return Ok(BlockSubject::Attached),
         (Apart { log: true, .. }, _) => {
             let problem = format!("--log: a volume of layout {kind} has no log");

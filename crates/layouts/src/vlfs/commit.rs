@@ -265,19 +265,18 @@ impl Vlfs {
         true
     }
 
-    /// When cuts are spilled though nothing happens.
-    pub(super) fn space_due(&self) -> Option<seekless_engine::units::Time> {
+    /// When cuts are spilled though nothing happens. Never while that has to wait for something.
+    pub(super) fn space_due(&self) -> Option<Time> {
         let since = self.requests.idle_since().filter(|_| !self.cut.is_empty())?;
-        let may = self.requests.failed().is_none() && !self.commits.is_busy();
-        may.then_some(since + REST)
+        let may = self.requests.is_running() && self.requests.failed().is_none();
+        let waits = self.commits.is_busy() || self.commits.has_changes() || !self.loads.is_empty();
+        (may && !waits && self.free.free() > RESERVE).then_some(since + REST)
     }
 
     /// Spills what was cut, and lets what waits be free, once no client has waited for a while.
     pub(super) fn return_space(&mut self, cx: &mut Cx<'_>) {
-        let is_time = self.space_due().is_some_and(|due| due <= cx.now);
-        let quiet = self.loads.is_empty() && !self.commits.has_changes();
-        if is_time && quiet && self.free.free() > RESERVE {
-            // One that has nothing to free is not looked at again.
+        if self.space_due().is_some_and(|due| due <= cx.now) {
+            // What cannot be spilled is not looked at again.
             if !self.spill_something(cx) {
                 self.cut.clear();
             }

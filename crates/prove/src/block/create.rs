@@ -1,19 +1,22 @@
 //! Makes the volumes that are proved, of sizes and shapes that the case decides.
 
+use super::objects;
 use super::stack::{BlockSubject, any};
 use super::workload::Size;
 use crate::small_disk::CYLINDER_BLOCKS;
 use seekless_arrays::{ArrayDisk, AssembleOptions, CreateArray, Level, assemble};
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::{Disk, MediumDisk};
-use seekless_engine::layout::{FormatOptions, LayoutError};
+use seekless_engine::layout::{FormatOptions, Layout as _, LayoutError};
 use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
+use seekless_engine::superblock::LayoutNumber;
 use seekless_layouts::Kind;
 use seekless_layouts::dcd::{self, Shape};
 use seekless_layouts::loge::options::{HEURISTIC, SPARSE, TABLE};
 use seekless_layouts::loge::{Heuristic, Order as PlaceOrder, TableForm};
 use seekless_layouts::shared::SEGMENT;
+use seekless_layouts::vlfs::{self, Vlfs};
 
 /// A volume that was just made, with nothing in it.
 #[derive(Debug)]
@@ -51,6 +54,7 @@ pub fn create(subject: BlockSubject, size: Size, headed: bool, rng: &mut Rng) ->
         }
         BlockSubject::Attached => attach(size, headed, rng),
         BlockSubject::Sparse => create_sparse(size, headed, rng),
+        BlockSubject::Objects => create_objects(size, headed, rng),
     }
 }
 
@@ -162,6 +166,23 @@ fn any_table(id: u128) -> TableForm {
         2 => TableForm::Sorted(1 + rng.below(3) as u8),
         _ => TableForm::Compressed(1 + rng.below(20) as u8),
     }
+}
+
+/// The drive of VLFS on a new medium.
+fn create_objects(size: Size, headed: bool, rng: &mut Rng) -> Made {
+    let device = match size {
+        Size::Tiny | Size::Small => 300 + rng.below(100),
+        Size::Middle => 400 + rng.below(300),
+        Size::Large => 900 + rng.below(400),
+    };
+    let device = if headed { device.next_multiple_of(CYLINDER_BLOCKS) } else { device };
+    let mut medium = Cells::new(device);
+    let addresses = objects::addresses();
+    let format = FormatOptions::new(Kind::VLOG, addresses, u128::from(rng.next()));
+    let format = FormatOptions { layout: LayoutNumber(vlfs::DESCRIPTOR.number), ..format };
+    Vlfs::format(&mut MediumDisk(&mut medium), &format).expect("it fits");
+    let blocks = objects::blocks_on(device);
+    Made { media: vec![medium], blocks, whole_blocks: vlfs::BLOCKS_AT_ONCE }
 }
 
 /// A Loge volume with more addresses than it can store blocks on a new medium, with or without

@@ -2,6 +2,7 @@
 
 use super::create::{Made, create};
 use super::history::History;
+use super::objects::{self, Rows};
 use super::oracle::BlockOracle;
 use super::redundancy::makes_up;
 use super::workload::Workload;
@@ -18,11 +19,12 @@ use seekless_engine::device::Device;
 use seekless_engine::device::medium::{Cells, Medium as _};
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::layer::Layer;
-use seekless_engine::layout::{LayoutError, MountOptions, Promises};
+use seekless_engine::layout::{Layout as _, LayoutError, MountOptions, Promises, RecoverySteps};
 use seekless_engine::nested::Nested;
 use seekless_engine::node::Node;
 use seekless_engine::options::Options;
 use seekless_engine::rng::Rng;
+use seekless_engine::superblock::Superblock;
 use seekless_engine::units::{BlockNr, MILLIS};
 use seekless_layouts::Kind;
 use seekless_layouts::dcd::{self, Caching, Mode, Report};
@@ -30,6 +32,7 @@ use seekless_layouts::lfs::{
     CLEANING, Cleaning, HOT_PERCENT, INTERVAL, PARTIAL, Partial, VICTIMS, Victims,
 };
 use seekless_layouts::loge::options::{CLUSTERS, SORT};
+use seekless_layouts::vlfs::Vlfs;
 use seekless_layouts::vlog::{COMPACTION, Compaction, FILL_PERCENT};
 use std::collections::BTreeSet;
 
@@ -51,6 +54,8 @@ pub enum BlockSubject {
     Attached,
     /// A Loge volume with more addresses than it can store blocks.
     Sparse,
+    /// The drive of VLFS, as a row of blocks.
+    Objects,
 }
 
 impl From<Kind> for BlockSubject {
@@ -122,6 +127,7 @@ impl BlockSubject {
             BlockSubject::Layout(kind) | BlockSubject::Array { kind, .. } => kind,
             BlockSubject::Attached => Kind::DCD,
             BlockSubject::Sparse => Kind::LOGE,
+            BlockSubject::Objects => Kind::VLOG,
         }
     }
 
@@ -172,6 +178,7 @@ impl BlockSubject {
                 let (layer, _, report) = seekless_layouts::mount(disk, options)?;
                 Ok(MountedBlocks { layer, array: None, blocks_read: report.blocks_read })
             }
+            BlockSubject::Objects => mount_objects(disks, options),
             BlockSubject::Array { .. } => {
                 let degraded = disks.iter().any(Option::is_none);
                 let MountOptions { volatile, read_only, .. } = *options;
@@ -205,6 +212,19 @@ impl BlockSubject {
     }
 }
 
+fn mount_objects(
+    disks: &mut Disks<'_>,
+    options: &MountOptions<'_>,
+) -> Result<MountedBlocks, LayoutError> {
+    let disk = disks[0].as_deref_mut().expect("the only device is never lost");
+    let superblock = Superblock::read(disk, &Ok)?;
+    let blocks = objects::blocks_on(superblock.device_blocks);
+    let mut steps = RecoverySteps::new(None);
+    let drive = Vlfs::mount(disk, &superblock, options, &mut steps)?;
+    let layer = Box::new(Rows::new(drive, blocks));
+    Ok(MountedBlocks { layer, array: None, blocks_read: steps.finish().blocks_read })
+}
+
 impl Subject for BlockSubject {
     type Mounted = MountedBlocks;
     type Oracle = BlockOracle;
@@ -219,6 +239,7 @@ impl Subject for BlockSubject {
             }
             BlockSubject::Attached => "dcd, log apart".to_owned(),
             BlockSubject::Sparse => "loge, sparse".to_owned(),
+            BlockSubject::Objects => "vlog, objects".to_owned(),
         }
     }
 
@@ -230,6 +251,7 @@ impl Subject for BlockSubject {
             }
             BlockSubject::Attached => "--layout dcd --log".to_owned(),
             BlockSubject::Sparse => "--layout loge --sparse".to_owned(),
+            BlockSubject::Objects => "--layout vlog --objects".to_owned(),
         }
     }
 
@@ -294,7 +316,10 @@ impl Subject for BlockSubject {
 
     fn spare(self) -> usize {
         match self {
-            BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => 0,
+            BlockSubject::Layout(_)
+            | BlockSubject::Attached
+            | BlockSubject::Sparse
+            | BlockSubject::Objects => 0,
             BlockSubject::Array { level, members, .. } => level.spare(members),
         }
     }

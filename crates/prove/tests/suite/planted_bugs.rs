@@ -136,3 +136,34 @@ fn the_story_of_two_flushes() {
     assert!(story.contains("a flush fails"), "{story}");
     assert!(story.contains("acknowledged, and durable by contract"), "{story}");
 }
+
+/// Bugs of the virtual log that its objects show as well, and states from seed 1 that suffice.
+const OF_OBJECTS: [(PlantedBug, u64); 14] = [
+    (PlantedBug::AckBeforeDurable, 5_000),
+    (PlantedBug::FreeBeforeCommit, 5_000),
+    (PlantedBug::MapBeforeData, 5_000),
+    (PlantedBug::MissingFlush, 5_000),
+    (PlantedBug::StaleTailAccepted, 5_000),
+    (PlantedBug::ChecksumNotVerified, 5_000),
+    (PlantedBug::ReuseUnwitnessed, 5_000),
+    (PlantedBug::DigestIgnored, 5_000),
+    (PlantedBug::StaleStampWins, 5_000),
+    (PlantedBug::PartialTransaction, 5_000),
+    (PlantedBug::RecoveryUnrecorded, 20_000),
+    (PlantedBug::PunchedEarly, 5_000),
+    (PlantedBug::ErrorSwallowed, 100_000),
+    (PlantedBug::WaiterForgotten, 100_000),
+];
+
+#[test]
+fn bugs_of_the_virtual_log_show_in_its_objects() {
+    let few = |states: &u64| is_long() || *states <= 20_000;
+    let bugs: Vec<_> = OF_OBJECTS.into_iter().filter(|(_, states)| few(states)).collect();
+    let missed = each(&bugs, |&(bug, states)| {
+        let options = ProveOptions { states, ..ProveOptions::new(BlockSubject::Objects) };
+        let report = hunt(BlockSubject::Objects, Some(bug), &options);
+        report.violations.is_empty().then_some(bug)
+    });
+    let missed: Vec<_> = missed.into_iter().flatten().collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

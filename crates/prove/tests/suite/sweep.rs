@@ -72,3 +72,8 @@ fn a_log_apart_keeps_the_contract() {
 fn a_sparse_volume_keeps_the_contract() {
     keeps_the_contract(BlockSubject::Sparse);
 }
+
+#[test]
+fn the_drive_of_vlfs_keeps_the_contract() {
+    keeps_the_contract(BlockSubject::Objects);
+}

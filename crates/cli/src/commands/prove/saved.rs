@@ -37,6 +37,8 @@ pub struct Saved {
     pub log: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sparse: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +72,10 @@ pub trait Saveable:
 impl Saveable for BlockSubject {
     fn saved(self) -> Saved {
         let raid = match self {
-            BlockSubject::Layout(_) | BlockSubject::Attached | BlockSubject::Sparse => None,
+            BlockSubject::Layout(_)
+            | BlockSubject::Attached
+            | BlockSubject::Sparse
+            | BlockSubject::Objects => None,
             BlockSubject::Array { level, members, .. } => Some((level.number(), members as u16)),
         };
         Saved {
@@ -78,6 +83,7 @@ impl Saveable for BlockSubject {
             raid,
             log: self == BlockSubject::Attached,
             sparse: self == BlockSubject::Sparse,
+            objects: self == BlockSubject::Objects,
             ..Saved::default()
         }
     }
@@ -141,7 +147,8 @@ impl Saved {
             level.ok_or_else(unknown).map(|level| (level, members))
         };
         let (level, members) = self.raid.map(level).transpose()?.unzip();
-        let apart = Apart { log: self.log, sparse: self.sparse };
+        let Saved { log, sparse, objects, .. } = *self;
+        let apart = Apart { log, sparse, objects };
         Ok(Chosen::Block(subject(layout, apart, level, members)?))
     }
 
