@@ -404,8 +404,8 @@ fn used() -> (Cells, Model) {
     (drive.medium.contents(), drive.model)
 }
 
-/// What a mount for reading shows of a damaged image: each block is right, or an error.
-fn shows_no_wrong_block(cells: &Cells, model: &Model) -> (usize, usize) {
+/// What a mount for reading shows of a damaged image: each block is as `may_be` says, or an error.
+fn shows(cells: &Cells, model: &Model, may_be: impl Fn(BlockNr, &[u8]) -> bool) -> (usize, usize) {
     let mut medium = CutMedium::new(cells.clone());
     let Ok(superblock) = Superblock::read(&mut MediumDisk(&mut medium), &Ok) else {
         return (0, model.len());
@@ -418,10 +418,10 @@ fn shows_no_wrong_block(cells: &Cells, model: &Model) -> (usize, usize) {
     let devices: Vec<Box<dyn Device>> = vec![Box::new(Ram::volatile(Box::new(medium.clone())))];
     let (mut node, mut now) = (Node::new(Box::new(volume), devices, 1), 0);
     let (mut right, mut lost) = (0, 0);
-    for (&at, bytes) in model {
+    for &at in model.keys() {
         match node.run(&mut now, Io::read(0, at, 1)) {
             Ok(data) => {
-                assert!(data.to_bytes() == *bytes, "address {at:#x} reads as something else");
+                assert!(may_be(at, &data.to_bytes()), "address {at:#x} reads as something else");
                 right += 1;
             }
             Err(_) => lost += 1,
@@ -434,7 +434,8 @@ fn shows_no_wrong_block(cells: &Cells, model: &Model) -> (usize, usize) {
 #[test]
 fn a_block_of_wrong_bytes_takes_no_more_than_it_leads_to() {
     let (cells, model) = used();
-    assert_eq!(shows_no_wrong_block(&cells, &model), (model.len(), 0));
+    let is_right = |at: BlockNr, found: &[u8]| model[&at] == found;
+    assert_eq!(shows(&cells, &model, is_right), (model.len(), 0));
     let (mut unmountable, mut partly) = (0, 0);
     for place in POOL_START..DEVICE - 1 {
         let mut damaged = cells.clone();
@@ -442,7 +443,7 @@ fn a_block_of_wrong_bytes_takes_no_more_than_it_leads_to() {
         let mut bytes = block.expect("memory").to_bytes().to_vec();
         bytes[100] ^= 0x20;
         damaged.set(place, Body::Bytes(bytes.into()));
-        let (right, lost) = shows_no_wrong_block(&damaged, &model);
+        let (right, lost) = shows(&damaged, &model, is_right);
         assert_eq!(right + lost, model.len());
         unmountable += u32::from(right == 0);
         partly += u32::from(right > 0 && lost > 0);
@@ -456,7 +457,9 @@ fn a_block_of_wrong_bytes_takes_no_more_than_it_leads_to() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
-    fn no_damage_makes_a_mount_panic_or_a_block_wrong(
+    /// Where much is damaged, all that tells of the last commits may be gone. What a block held
+    /// before is the worst that is read then.
+    fn no_damage_makes_a_mount_panic_or_a_block_foreign(
         hits in prop::collection::vec((1..DEVICE - 1, 0..4096_usize, 1..=255_u8), 1..60),
     ) {
         static USED: OnceLock<(Cells, Model)> = OnceLock::new();
@@ -470,7 +473,10 @@ proptest! {
             bytes[at] ^= flip;
             damaged.set(place, Body::Bytes(bytes.into()));
         }
-        shows_no_wrong_block(&damaged, model);
+        let held_once = |at: BlockNr, found: &[u8]| {
+            found.iter().all(|&byte| byte == 0) || (1..300).any(|one| stamp(at, one) == found)
+        };
+        shows(&damaged, model, held_once);
         let mut medium = CutMedium::new(damaged);
         let superblock = superblock(&mut medium);
         let options = MountOptions { volatile: true, ..MountOptions::default() };
