@@ -43,6 +43,7 @@ use format::{Entry, FIXED_BLOCKS, POOL_START};
 use load::Loads;
 use objects::{Objects, Slice};
 use seekless_engine::checksum::{Identity, Sums};
+use seekless_engine::data::Piece;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Extent, Io, IoError, Op, Tag};
 use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
@@ -110,6 +111,8 @@ pub struct Vlfs {
     cut: BTreeSet<u32>,
     /// Slices as they were before the batch that is on its way.
     undo: Vec<(u32, Option<Slice>)>,
+    /// Blocks that spills have put down, each with its place, until a commit writes them.
+    spilled: Vec<(u32, Piece)>,
     free: FreeMap,
     punching: Punching,
     placer: Placer,
@@ -148,6 +151,7 @@ impl Vlfs {
             dirty: BTreeSet::new(),
             cut: BTreeSet::new(),
             undo: Vec::new(),
+            spilled: Vec::new(),
             free: FreeMap::new(superblock.device_blocks, options.arm),
             punching: Punching::new(
                 POOL_START..superblock.device_blocks - 1,

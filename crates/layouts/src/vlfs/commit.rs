@@ -26,15 +26,11 @@ impl Vlfs {
     }
 
     /// Spills a slice: what its patches say goes into blocks that are written with the open commit.
+    /// They wait for it in `spilled`.
     ///
     /// # Errors
     /// A block has to be read first, or cannot be.
-    pub(super) fn spill(
-        &mut self,
-        slice: u32,
-        commands: &mut Commands,
-        cx: &Cx<'_>,
-    ) -> Result<(), Unknown> {
+    pub(super) fn spill(&mut self, slice: u32, cx: &Cx<'_>) -> Result<(), Unknown> {
         let plan = spill::plan(&self.objects, slice)?;
         self.remember(slice);
         let mut left = plan.blocks() as u32;
@@ -42,7 +38,8 @@ impl Vlfs {
         let id = self.id;
         let spilled = plan.carry_out(id, |bytes: Bytes| {
             let piece = Piece::block(Body::Bytes(bytes.clone()));
-            let entry = self.place_block(piece, (left, scattered), commands, cx);
+            let (entry, piece) = self.choose(piece, (left, scattered), cx);
+            self.spilled.push((entry.place(), piece));
             left = left.saturating_sub(1);
             self.objects.nodes.put(entry.place(), bytes);
             self.counters.spilled_blocks += 1;
@@ -71,12 +68,12 @@ impl Vlfs {
     }
 
     /// Spills the dirty slices whose patches do not fit. False if a block has to be read first.
-    fn spill_crowded(&mut self, commands: &mut Commands, cx: &mut Cx<'_>) -> bool {
+    fn spill_crowded(&mut self, cx: &mut Cx<'_>) -> bool {
         let crowded: Vec<u32> =
             self.dirty.iter().copied().filter(|&slice| !self.fits(slice, 0)).collect();
         crowded.into_iter().all(|slice| {
             while !self.fits(slice, 0) {
-                if let Err(unknown) = self.spill(slice, commands, cx) {
+                if let Err(unknown) = self.spill(slice, cx) {
                     self.lacks(unknown, cx);
                     return false;
                 }
@@ -97,9 +94,10 @@ impl Vlfs {
     pub(super) fn begin_commit(
         &mut self,
         batch: Batch<Entry>,
-        commands: Commands,
+        mut commands: Commands,
         cx: &mut Cx<'_>,
     ) {
+        self.take_spilled(&mut commands);
         let mut slices = std::mem::take(&mut self.dirty);
         match slices.is_empty() {
             true => slices.extend(self.tree.root()),
@@ -108,6 +106,13 @@ impl Vlfs {
         let slices: Vec<u32> = slices.into_iter().collect();
         let appended = self.append(&slices, cx);
         self.send_commit(batch, commands, &appended, cx);
+    }
+
+    /// Writes what was spilled with these commands.
+    pub(super) fn take_spilled(&mut self, commands: &mut Commands) {
+        for (place, piece) in self.spilled.drain(..) {
+            commands.push_map(place, piece, ());
+        }
     }
 
     fn append(&mut self, slices: &[u32], cx: &Cx<'_>) -> SmallVec<[Appended; 2]> {
@@ -197,21 +202,9 @@ impl Vlfs {
 
     /// Begins a commit of all changes, unless a block has to be read first.
     fn commit_changes(&mut self, cx: &mut Cx<'_>) {
-        let mut commands = Commands::of(seekless_engine::io::Purpose::Map);
-        if self.loads.is_empty() && self.can_spill(cx) && self.spill_crowded(&mut commands, cx) {
-            self.begin_commit(Batch::default(), commands, cx);
+        if self.loads.is_empty() && self.spill_crowded(cx) {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
         }
-    }
-
-    /// True if all that is crowded can be spilled with what is in memory. What was placed for one
-    /// slice must not be in vain because another one lacks something.
-    fn can_spill(&mut self, cx: &mut Cx<'_>) -> bool {
-        let crowded = self.dirty.iter().copied().filter(|&slice| !self.fits(slice, 0));
-        let missing = crowded.map(|slice| spill::plan(&self.objects, slice)).find_map(Result::err);
-        if let Some(unknown) = missing {
-            self.lacks(unknown, cx);
-        }
-        missing.is_none()
     }
 
     /// Something waits for free blocks: moves superseded ones towards reuse, by a commit that says
@@ -258,9 +251,8 @@ impl Vlfs {
         if self.free.free() < blocks + 4 {
             return false;
         }
-        let mut commands = Commands::of(seekless_engine::io::Purpose::Map);
-        if self.spill(slice, &mut commands, cx).is_ok() {
-            self.begin_commit(Batch::default(), commands, cx);
+        if self.spill(slice, cx).is_ok() {
+            self.begin_commit(Batch::default(), Commands::default(), cx);
         }
         true
     }

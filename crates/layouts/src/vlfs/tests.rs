@@ -485,3 +485,38 @@ proptest! {
         let _ = recover::mount(&mut MediumDisk(&mut medium), &superblock, &options, &mut steps);
     }
 }
+
+/// A transaction needs two slices spilled, and a block of the second one has to be read first: what
+/// the first one's spill has written goes out all the same.
+#[test]
+fn a_spill_is_written_though_the_change_behind_it_waits() {
+    let mut drive = Drive::new(false);
+    let far = |index: u32| 20 + 2 * index;
+    for object in [0, 200] {
+        // Inodes and indirect blocks, then patches that nearly fill the map block.
+        for index in 0..400 {
+            drive.write(address(object, far(index % 200)), 1, u64::from(index) + 1).expect("room");
+        }
+    }
+    let mut spilled = 0;
+    for round in 0..200 {
+        drive = drive.again(false, true);
+        let mut group = Transaction::new();
+        for object in [0, 200] {
+            for index in 0..40 {
+                let at = address(object, far((round * 7 + index * 3) % 200));
+                group.write(at, &Data::stamp(1, at, 1000 + u64::from(round)));
+                drive.model.insert(at, stamp(at, 1000 + u64::from(round)));
+            }
+        }
+        // Within the blocks of one transaction.
+        let done = drive.node.run_transaction(&mut drive.now, group);
+        let Ok(done) = done else { panic!("{done:?}") };
+        done.expect("room");
+        let stats = drive.node.layer.status().stats();
+        spilled += u64::from(stats.iter().any(|(name, value)| *name == "spills" && *value >= 2.0));
+        drive.verify(&[]);
+        drive.is_whole();
+    }
+    assert!(spilled > 0, "no transaction spills both");
+}

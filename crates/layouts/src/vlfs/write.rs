@@ -167,7 +167,7 @@ impl Vlfs {
         if self.requests.next_is_read() {
             return self.begin_next_read(cx);
         }
-        match self.is_ready(None, cx) {
+        match self.is_ready(cx) {
             Ready::Waits => {}
             Ready::Fails(error) => self.fail_next(error, cx),
             Ready::Yes => {
@@ -193,7 +193,9 @@ impl Vlfs {
         let mut commands = Commands::default();
         let mut blocks = 0;
         while blocks < u64::from(BATCH_BLOCKS) && !self.requests.next_is_read() {
-            match self.is_ready(Some(&mut commands), cx) {
+            let ready = self.is_ready(cx);
+            self.take_spilled(&mut commands);
+            match ready {
                 Ready::Waits => break,
                 Ready::Fails(error) if batch.requests.is_empty() => self.fail_next(error, cx),
                 Ready::Fails(_) => break,
@@ -214,14 +216,15 @@ impl Vlfs {
             for request in batch.requests {
                 self.requests.part_done(request, cx);
             }
-        } else if !batch.requests.is_empty() {
+        } else {
+            // Also what was spilled for a change that has to wait.
             self.begin_commit(batch, commands, cx);
         }
     }
 
     /// Whether the next change can begin. On a device that commits each batch at once, slices that
-    /// it does not fit are spilled in front of it, with `commands`.
-    fn is_ready(&mut self, commands: Option<&mut Commands>, cx: &mut Cx<'_>) -> Ready {
+    /// it does not fit are spilled in front of it.
+    fn is_ready(&mut self, cx: &mut Cx<'_>) -> Ready {
         let Some(work) = self.requests.front() else { return Ready::Waits };
         let (takes, blocks) = (takes_of(work), blocks_of(work));
         if takes.iter().any(|&(_, bytes)| bytes > FRESH_ROOM) {
@@ -242,7 +245,9 @@ impl Vlfs {
         if self.free.free() < blocks + maps + reserve {
             return self.starves();
         }
-        let Some(commands) = commands else { return Ready::Yes };
+        if !self.commits.is_serial() {
+            return Ready::Yes;
+        }
         for &(slice, bytes) in &takes {
             if self.fits(slice, bytes) {
                 continue;
@@ -254,7 +259,7 @@ impl Vlfs {
             if self.free.free() < blocks + maps + needed + LAST_RESERVE {
                 return self.starves();
             }
-            if let Err(unknown) = self.spill(slice, commands, cx) {
+            if let Err(unknown) = self.spill(slice, cx) {
                 return self.need(unknown, cx).map_or(Ready::Waits, Ready::Fails);
             }
             if !self.fits(slice, bytes) {
@@ -383,19 +388,30 @@ impl Vlfs {
 
     /// Chooses a place for a block that is not zeros. `want` is how many blocks, this one among
     /// them, are still to be placed, and whether they are scattered.
-    pub(super) fn place_block(
+    fn place_block(
         &mut self,
         piece: Piece,
-        (want, scattered): (u32, bool),
+        want: (u32, bool),
         commands: &mut Commands,
         cx: &Cx<'_>,
     ) -> Entry {
+        let (entry, piece) = self.choose(piece, want, cx);
+        commands.push(entry.place(), piece, ());
+        entry
+    }
+
+    /// The same without a command: also returns what is to be written there.
+    pub(super) fn choose(
+        &mut self,
+        piece: Piece,
+        (want, scattered): (u32, bool),
+        cx: &Cx<'_>,
+    ) -> (Entry, Piece) {
         let (piece, escaped) = self.escape(piece);
         let sum = self.sums.of(&piece);
         let place = self.place(want, scattered, cx);
         self.objects.nodes.forget(place);
-        commands.push(place, piece, ());
-        Entry::new(place, escaped, sum)
+        (Entry::new(place, escaped, sum), piece)
     }
 
     /// The next free block, near the head.
