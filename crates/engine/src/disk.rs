@@ -3,6 +3,7 @@
 use crate::data::{Data, Piece};
 use crate::edge::Edge;
 use crate::io::{Expected, IoError, Label};
+use crate::transaction::Transaction;
 use crate::units::BlockNr;
 
 /// A device in blocking style.
@@ -86,6 +87,20 @@ pub trait Disk {
     /// [`crate::node::Node::submit_transaction`].
     fn transaction_blocks(&self) -> u64 {
         0
+    }
+
+    /// As [`crate::layer::Status::patch_bytes`] of the volume, if it takes patches; else 0.
+    fn patch_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Carries out a transaction on a volume that takes patches: all of it is durable afterwards, or
+    /// nothing of it has happened.
+    ///
+    /// # Errors
+    /// What the volume reports; [`IoError::ReadOnly`] on others.
+    fn transact(&mut self, _all: Transaction) -> Result<(), IoError> {
+        Err(IoError::ReadOnly)
     }
 
     /// Writes blocks and their labels; a device without labels drops them.
@@ -188,6 +203,14 @@ impl<D: Disk + ?Sized> Disk for &mut D {
 
     fn transaction_blocks(&self) -> u64 {
         (**self).transaction_blocks()
+    }
+
+    fn patch_bytes(&self) -> u64 {
+        (**self).patch_bytes()
+    }
+
+    fn transact(&mut self, all: Transaction) -> Result<(), IoError> {
+        (**self).transact(all)
     }
 
     fn write_labelled(&mut self, at: BlockNr, data: Data, labels: &[Label]) -> Result<(), IoError> {

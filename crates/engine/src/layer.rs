@@ -97,6 +97,18 @@ impl Default for Limits {
     }
 }
 
+/// Space that a volume has for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Blocks that can be written before the volume is full. Each write takes one, what it
+    /// overwrites comes back later.
+    pub blocks: u64,
+    /// Blocks that come back without another request.
+    pub comes_back: bool,
+    /// All blocks that there are for content.
+    pub all: u64,
+}
+
 /// A volume: takes block requests from above, issues block requests below.
 ///
 /// The driver calls, in this order and never re-entrantly: `submit` for each arrival, `complete`
@@ -178,6 +190,17 @@ pub trait Status {
     /// True if its transactions change bytes of blocks, and forget ranges of any length.
     fn takes_patches(&self) -> bool {
         false
+    }
+
+    /// Most bytes that a transaction may say, as [`Transaction::patch_bytes`] counts them, where it
+    /// takes patches.
+    fn patch_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Space for writes, if the volume has more addresses than space.
+    fn room(&self) -> Option<Room> {
+        None
     }
 
     /// Where its first block lies on device 0, for layouts that have all their blocks there in

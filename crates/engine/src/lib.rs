@@ -26,6 +26,7 @@ pub mod member;
 pub mod middleware;
 pub mod nested;
 pub mod node;
+pub mod objects;
 pub mod options;
 pub mod planted;
 pub mod replaceable;

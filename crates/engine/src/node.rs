@@ -128,6 +128,13 @@ impl Node {
         self.layer.status().transaction_blocks()
     }
 
+    /// Bytes that a transaction may say, as [`Transaction::patch_bytes`] counts them; 0 if the volume
+    /// takes no patches.
+    pub fn patch_bytes(&self) -> u64 {
+        let status = self.layer.status();
+        if status.takes_patches() { status.patch_bytes() } else { 0 }
+    }
+
     /// Hands a transaction in: all that it changes takes hold together or not at all, whatever
     /// crash comes between. It is answered once, under `tag`, like a write; with `fua` only when
     /// it is durable. Reads and writes beside it see all of it or nothing.
@@ -151,6 +158,11 @@ impl Node {
         }
         if all.has_patches() && !self.layer.status().takes_patches() {
             return Err(TransactionError::Patches);
+        }
+        let most_bytes = self.layer.status().patch_bytes();
+        if most_bytes < u64::MAX && all.patch_bytes() > most_bytes {
+            let bytes = all.patch_bytes();
+            return Err(TransactionError::TooManyPatches { bytes, most: most_bytes });
         }
         if all.end() > blocks {
             return Err(TransactionError::OutOfRange { end: all.end(), blocks });

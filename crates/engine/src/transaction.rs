@@ -3,10 +3,19 @@
 //! [`crate::node::Node::submit_transaction`]; until then no other client sees any of them.
 
 use crate::data::{Body, Data, Piece, is_zero};
+use crate::objects;
 use crate::units::{BLOCK_BYTES, BlockNr};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+/// Bytes that a whole block or a cut takes in [`Transaction::patch_bytes`].
+pub const NAMED_BYTES: u64 = 16;
+
+/// Bytes that a change of so many bytes of a block takes in [`Transaction::patch_bytes`].
+pub const fn patch_cost(length: usize) -> u64 {
+    length as u64 + 12
+}
 
 /// Changes that are to take hold together. Of several changes of a block the last one counts.
 ///
@@ -122,6 +131,19 @@ impl Transaction {
         self.patches.iter().map(|(&block, patches)| (block, patches.as_slice()))
     }
 
+    /// What it says beside the content of whole blocks, in bytes, at most: volumes that take patches
+    /// keep as much in one block of their map. See
+    /// [`patch_bytes`](crate::layer::Status::patch_bytes).
+    pub fn patch_bytes(&self) -> u64 {
+        let whole = |&at: &BlockNr| match objects::split(at).1 {
+            objects::ATTRIBUTES => patch_cost(objects::ATTRIBUTE_BYTES) + NAMED_BYTES,
+            _ => NAMED_BYTES,
+        };
+        let patches = self.patches.values().flatten().map(|one| patch_cost(one.bytes.len()));
+        let cuts = self.cuts.len() as u64 * NAMED_BYTES;
+        self.blocks.keys().map(whole).sum::<u64>() + patches.sum::<u64>() + cuts
+    }
+
     /// True if it changes a block of the range `at..at + count`.
     pub fn overlaps(&self, at: BlockNr, count: u64) -> bool {
         let range = at..at + count;
@@ -152,6 +174,14 @@ pub enum TransactionError {
         /// Blocks that it changes.
         blocks: u64,
         /// Most blocks of a transaction of this volume.
+        most: u64,
+    },
+    /// It says more beside whole blocks than the volume can keep at once.
+    #[error("the transaction says {bytes} bytes of changes, the volume takes {most}; split it")]
+    TooManyPatches {
+        /// As [`Transaction::patch_bytes`] counts them.
+        bytes: u64,
+        /// Most bytes of this volume.
         most: u64,
     },
     /// It leaves the volume.

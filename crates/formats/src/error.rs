@@ -35,6 +35,9 @@ pub enum FsError {
     /// A Minix with a superblock or a root that contradicts itself.
     #[error("this Minix file system cannot be used: {0}")]
     BadMinix(String),
+    /// A VLFS without a root directory.
+    #[error("this VLFS cannot be used: {0}; run `seekless fsck`")]
+    BadVlfs(String),
     /// The format has no such policy.
     #[error(
         "{kind} cannot be mounted with --policy {}; it has {}",

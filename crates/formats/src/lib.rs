@@ -16,6 +16,7 @@ pub mod registry;
 pub mod report;
 mod steps;
 pub mod tree;
+pub mod vlfs;
 
 pub use error::FsError;
 pub use kind::{KindDescriptor, KindLimits, MountedFs};

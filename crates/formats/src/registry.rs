@@ -4,6 +4,7 @@ use crate::error::FsError;
 use crate::ffs;
 use crate::kind::KindDescriptor;
 use crate::minix;
+use crate::vlfs;
 use seekless_engine::disk::Disk;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,7 +12,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 /// All formats, in the order in which they are listed to people.
-static KINDS: [&KindDescriptor; 2] = [&ffs::KIND, &minix::KIND];
+static KINDS: [&KindDescriptor; 3] = [&ffs::KIND, &minix::KIND, &vlfs::KIND];
 
 /// One of the formats. It has all that its [`KindDescriptor`] has.
 #[derive(Clone, Copy)]

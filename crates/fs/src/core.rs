@@ -36,7 +36,7 @@ use output::Output;
 use page::Shape;
 use seekless_engine::client::{Below, Slots};
 use seekless_engine::io::{Done, Io, IoError, Purpose};
-use seekless_engine::layer::Port;
+use seekless_engine::layer::{Port, Room};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::{BlockNr, MILLIS, SECONDS, Time};
 use settle::Barriers;
@@ -191,6 +191,10 @@ pub struct Core {
     /// Writes of [`Core::write_raw`] in flight.
     raw: usize,
     trims: trim::Trims,
+    /// What the volume last said of its space, if the policy writes transactions.
+    pub(crate) room: Option<Room>,
+    /// What calls that wait for space were last told of it: blocks, and whether there may be more.
+    told_room: Option<(u64, bool)>,
     failed: Option<Failure>,
     pub(crate) scratch: tx::Scratch,
     pub(crate) stats: Stats,
@@ -263,6 +267,8 @@ impl Core {
             sent: Slots::default(),
             raw: 0,
             trims: trim::Trims::default(),
+            room: None,
+            told_room: None,
             failed: None,
             scratch: tx::Scratch::default(),
             stats: Stats::default(),
@@ -287,6 +293,13 @@ impl Core {
     /// The same with the block and what it holds.
     pub fn failure(&self) -> Option<&Failure> {
         self.failed.as_ref()
+    }
+
+    /// True if calls that wait for space may find what they did not find when this was asked last.
+    pub(crate) fn room_has_changed(&mut self) -> bool {
+        let blocks = self.room.map(|room| room.blocks.saturating_sub(self.policy.blocks_to_come()));
+        let now = blocks.map(|blocks| (blocks, self.room_may_grow()));
+        std::mem::replace(&mut self.told_room, now) != now
     }
 
     /// The options.

@@ -215,7 +215,9 @@ impl<P: Personality> FileSystem for Mounted<P> {
         if self.take_frees() {
             self.run_ready(cx);
         }
-        self.hurry_frees(cx);
+        if self.hurry_frees(cx) {
+            self.run_ready(cx);
+        }
         self.work_in_background(cx);
         if self.go_on_still() {
             self.run_ready(cx);

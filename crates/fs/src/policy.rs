@@ -9,6 +9,7 @@ pub mod atomic;
 pub mod guard;
 pub mod journal;
 pub mod ordered;
+pub mod patched;
 pub mod planted;
 
 use crate::call::Timestamp;
@@ -20,6 +21,7 @@ use seekless_engine::units::{BlockNr, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// The policies that a mount may choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,6 +183,8 @@ pub enum Rule {
     Orphan(u32),
     /// As [`crate::tx::Tx::adopted`].
     Adopted(u32),
+    /// As [`crate::tx::Tx::cut`].
+    Cut(Range<BlockNo>),
 }
 
 /// What a transaction has changed, for a log.
@@ -195,6 +199,8 @@ pub struct Group<'a> {
     pub contents: SmallVec<[(BlockNo, Mask, bool); 2]>,
     /// Sectors of content that were changed, if the policy asks for them.
     pub changed_contents: SmallVec<[(BlockNo, Mask); 2]>,
+    /// Bytes that were changed, and whether they are content, if the policy writes patches.
+    pub changed_bytes: Vec<(BlockNo, Range<u16>, bool)>,
     /// What it wants of the order of writes.
     pub rules: &'a [Rule],
     /// When.
@@ -227,6 +233,35 @@ pub enum Brings {
     Home(Lsn),
     /// So many sectors of content that this group waits for.
     Content(Lsn, u32),
+}
+
+/// What a transaction of the volume does with a block of the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// It writes the blocks of the volume in which these sectors lie.
+    Sectors(Mask),
+    /// It changes these bytes, ranges in ascending order.
+    Bytes(SmallVec<[Range<u16>; 4]>),
+}
+
+/// A transaction of the volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeTransaction {
+    /// Blocks that it forgets before it writes.
+    pub cuts: Vec<Range<BlockNo>>,
+    /// Blocks that it changes.
+    pub blocks: Vec<(BlockNo, Carried)>,
+}
+
+/// What a transaction of a volume may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionLimits {
+    /// Most blocks of 4,096 bytes.
+    pub blocks: u64,
+    /// As [`seekless_engine::layer::Status::patch_bytes`].
+    pub patch_bytes: u64,
+    /// Sectors of a block of the file system.
+    pub sectors: usize,
 }
 
 /// When a call may be answered.
@@ -381,13 +416,36 @@ pub trait Policy: Debug + Send {
     /// The volume takes writes of single sectors.
     fn use_parts(&mut self) {}
 
-    /// Blocks of a transaction of the volume at most, and sectors of a block of the file system.
-    fn use_transactions(&mut self, _blocks: u64, _sectors: usize) {}
+    /// What a transaction of the volume may be.
+    fn use_transactions(&mut self, _limits: TransactionLimits) {}
 
-    /// The sectors that the next transaction of the volume carries, if it is to go out.
-    fn next_transaction(&self) -> Option<Vec<(BlockNo, Mask)>> {
+    /// The next transaction of the volume, if it is to go out.
+    fn next_transaction(&self) -> Option<VolumeTransaction> {
         None
     }
+
+    /// True if a group names the bytes that its transaction has changed, and what it has cut.
+    fn writes_patches(&self) -> bool {
+        false
+    }
+
+    /// True if a block has been cut and the volume may not know.
+    fn is_cut(&self, _block: BlockNo) -> bool {
+        false
+    }
+
+    /// Blocks that changes take in the volume which it may not have yet.
+    fn blocks_to_come(&self) -> u64 {
+        0
+    }
+
+    /// Whole blocks that the next transaction of the volume has place for beside a short operation.
+    fn place_for_blocks(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// The next transaction has no place for an operation: it is to go out first.
+    fn make_place(&mut self) {}
 
     /// It has gone out. Gives its number, for [`Policy::log_written`].
     fn transaction_sent(&mut self) -> u64 {

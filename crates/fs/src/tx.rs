@@ -13,6 +13,7 @@
 
 use crate::call::{Errno, Ino, Timestamp};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Number of a block of the file system.
 pub type BlockNo = u64;
@@ -30,6 +31,8 @@ pub enum Stop {
     /// There is no space now, but frees are pending: run it again after them, and fail with
     /// [`Errno::NoSpc`] if there are none.
     NoRoom,
+    /// The next transaction of the volume has no place for it: run it again in the one after that.
+    Crowded,
     /// A change of these bytes waits for something: run it again when they are on the disk.
     Guarded(Field),
     /// It fails.
@@ -224,6 +227,23 @@ pub trait Tx {
     /// Notes that a dirty block holds content, names or addresses of an inode, so that a sync of
     /// the inode writes it.
     fn belongs(&mut self, _block: BlockNo, _ino: Ino) {}
+
+    /// Makes blocks hold nothing: they read as zeros, and take no space. For volumes that
+    /// [take patches](seekless_engine::layer::Status::takes_patches).
+    fn cut(&mut self, _blocks: Range<BlockNo>) {}
+
+    /// Makes a block zeros without reading it, and without a change: the volume holds nothing there.
+    fn hole(&mut self, _block: BlockNo, _kind: PageKind) {}
+
+    /// Blocks that can still be changed before the volume is full, if it is one that says so.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whole blocks that the next transaction of the volume has place for beside a short operation.
+    fn place_for_blocks(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Forgets what the cache holds of freed fragments: a later write does not carry it.
     fn forget(&mut self, block: BlockNo, at: usize, length: usize);

@@ -5,7 +5,7 @@ use crate::salvage::lengthened::Lengthened;
 use crate::salvage::volume::SalvagedVolume;
 use crate::salvage::{Repaired, Salvage};
 use crate::shared::{ALLOW_STALE, SALVAGE};
-use crate::{dcd, inplace, lfs, loge, vlog};
+use crate::{dcd, inplace, lfs, loge, vlfs, vlog};
 use seekless_engine::disk::Disk;
 use seekless_engine::layer::Layer;
 use seekless_engine::layout::{
@@ -38,6 +38,9 @@ macro_rules! layouts {
     };
 }
 
+/// Layouts of objects: a file system makes them for itself, and they are no rows of blocks.
+static OF_OBJECTS: &[&Descriptor] = &[&vlfs::DESCRIPTOR];
+
 layouts! {
     INPLACE => inplace::DESCRIPTOR,
     VLOG => vlog::DESCRIPTOR,
@@ -62,7 +65,7 @@ impl Deref for Kind {
 }
 
 fn find(number: u32) -> Option<&'static Descriptor> {
-    DESCRIPTORS.iter().find(|one| one.number == number).copied()
+    DESCRIPTORS.iter().chain(OF_OBJECTS).find(|one| one.number == number).copied()
 }
 
 impl Kind {
@@ -135,6 +138,15 @@ impl Kind {
 }
 
 impl Kind {
+    /// The drive below VLFS. It has objects in place of blocks, so it is in no list of layouts that
+    /// serve blocks: its file system makes it for itself.
+    pub const VLFS: Kind = Kind(vlfs::DESCRIPTOR.number);
+
+    /// True if its volumes hold objects in place of blocks in a row.
+    pub fn has_objects(self) -> bool {
+        OF_OBJECTS.iter().any(|one| one.number == self.0)
+    }
+
     /// The log-structured layouts, which share an engine.
     pub const LOG_STRUCTURED: [Kind; 4] = [Kind::LFS, Kind::WOLF, Kind::HYLOG, Kind::LLD];
 

@@ -46,7 +46,7 @@ use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::Piece;
 use seekless_engine::disk::Disk;
 use seekless_engine::io::{Done, Extent, Io, IoError, Op, Tag};
-use seekless_engine::layer::{Cx, Layer, Port, Status, Transactions};
+use seekless_engine::layer::{Cx, Layer, Port, Room, Status, Transactions};
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
@@ -65,6 +65,9 @@ use write::Install;
 pub const BLOCKS_AT_ONCE: u64 = 96;
 /// Free blocks that only map blocks and spills may take.
 const RESERVE: u64 = 64;
+/// Blocks that [`Status::room`] leaves out beside the reserve: the map blocks of a transaction and
+/// of what it meets on its way.
+const MAP_BLOCKS_KEPT: u64 = 16;
 /// Device blocks for each object that a volume may have.
 const BLOCKS_OF_OBJECT: u64 = 4;
 /// Least pool: the reserve, and as much again to work with.
@@ -186,8 +189,12 @@ impl Layer for Vlfs {
     }
 
     fn submit(&mut self, io: Io, cx: &mut Cx<'_>) {
-        let reads_or_writes = matches!(io.op, Op::Read | Op::Write | Op::Trim);
-        if reads_or_writes && !address::is_within(io.at, u64::from(io.count)) {
+        let is_possible = match io.op {
+            Op::Read => address::are_blocks(io.at, u64::from(io.count)),
+            Op::Write | Op::Trim => address::is_within(io.at, u64::from(io.count)),
+            _ => true,
+        };
+        if !is_possible {
             return cx.fail(io.tag, IoError::OutOfRange { at: io.at, count: io.count });
         }
         let limits = Limits { write: BLOCKS_AT_ONCE, trim: u64::MAX };
@@ -284,6 +291,19 @@ impl Status for Vlfs {
         true
     }
 
+    fn patch_bytes(&self) -> u64 {
+        write::FRESH_ROOM as u64
+    }
+
+    fn room(&self) -> Option<Room> {
+        let keeps = self.reserve() + MAP_BLOCKS_KEPT;
+        let comes = self.commits.waiting();
+        let blocks = (self.free.free() + comes).saturating_sub(keeps);
+        let comes_back = !self.cut.is_empty() && self.requests.failed().is_none();
+        let all = (self.device_blocks - FIXED_BLOCKS).saturating_sub(keeps);
+        Some(Room { blocks, comes_back, all })
+    }
+
     fn limits(&self) -> seekless_engine::layer::Limits {
         let usual = seekless_engine::layer::Limits::default();
         let whole_blocks = BLOCKS_AT_ONCE as u32;
@@ -295,11 +315,15 @@ impl Status for Vlfs {
         self.commits.check();
     }
 
+    /// By slices: whether something was ever stored in one.
     fn extent(&self, at: BlockNr, limit: u64) -> (Extent, u64) {
-        match self.objects.content(at) {
-            Ok(objects::Held::Hole) => (Extent::Hole, 1),
-            _ => (Extent::Data, 1.min(limit)),
-        }
+        let slice = address::slice_of(address::split(at).0);
+        let is_used = |slice: u32| self.objects.slice(slice).is_some();
+        let extent = if is_used(slice) { Extent::Data } else { Extent::Hole };
+        let mut after = slice + 1..slices(self.blocks);
+        let next = after.find(|&other| is_used(other) != is_used(slice));
+        let first = |slice: u32| address::address(slice * SLICE_OBJECTS, 0);
+        (extent, (next.map_or(self.blocks, first) - at).min(limit))
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {

@@ -19,3 +19,4 @@ mod read_ahead;
 mod scripts;
 mod sync_writes;
 mod trim;
+mod vlfs;

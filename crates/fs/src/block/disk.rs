@@ -2,8 +2,9 @@
 
 use seekless_engine::data::Data;
 use seekless_engine::disk::{Disk, check_range};
-use seekless_engine::io::{Io, IoError};
+use seekless_engine::io::{Extent, Io, IoError};
 use seekless_engine::node::Node;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, Time};
 
 /// A node with no request in flight, and its clock.
@@ -41,6 +42,26 @@ impl Disk for NodeDisk<'_> {
 
     fn transaction_blocks(&self) -> u64 {
         self.node.transaction_blocks()
+    }
+
+    fn patch_bytes(&self) -> u64 {
+        self.node.patch_bytes()
+    }
+
+    fn transact(&mut self, all: Transaction) -> Result<(), IoError> {
+        let outcome = self.node.run_transaction(self.now, all);
+        outcome.expect("the caller keeps to what the volume takes").map(|_| ())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        let (mut at, end) = (at, self.blocks());
+        while at < end && self.node.patch_bytes() > 0 {
+            match self.node.extent(at, end - at) {
+                (Extent::Data, _) => break,
+                (Extent::Hole, count) => at += count,
+            }
+        }
+        (at < end).then_some(at)
     }
 
     fn flush(&mut self) -> Result<(), IoError> {

@@ -13,6 +13,7 @@ use crate::cow::CowTable;
 use crate::tx::{BlockNo, PageKind};
 use order::Order;
 use places::Places;
+use std::ops::Range;
 
 /// Index of a buffer. It stays the same while the buffer is pinned.
 pub type Slot = u32;
@@ -129,6 +130,17 @@ impl Cache {
         let mut blocks: Vec<BlockNo> = buffers.filter(is_unwritten).map(|b| b.block).collect();
         blocks.sort_unstable();
         blocks
+    }
+
+    /// The buffers of some blocks.
+    pub fn slots_in(&self, blocks: &Range<BlockNo>) -> Vec<Slot> {
+        if blocks.end - blocks.start <= self.len() as u64 {
+            return blocks.clone().filter_map(|block| self.find(block)).collect();
+        }
+        let buffers = self.buffers.values().filter(|buffer| blocks.contains(&buffer.block));
+        let mut found: Vec<BlockNo> = buffers.map(|buffer| buffer.block).collect();
+        found.sort_unstable();
+        found.into_iter().filter_map(|block| self.find(block)).collect()
     }
 
     /// The buffer of a block.

@@ -154,6 +154,7 @@ impl Core {
 
     /// Sends reads for blocks in order of their addresses, neighbours together.
     fn read_all(&mut self, batch: &mut SmallVec<[(BlockNo, PageKind); 16]>, below: &mut Below<'_>) {
+        batch.retain(|&mut (block, kind)| !self.is_nothing(block, kind));
         batch.sort_unstable_by_key(|one| one.0);
         batch.dedup_by_key(|one| one.0);
         let most = MOST_READ / self.shape.block_bytes as u64;
@@ -169,6 +170,18 @@ impl Core {
             self.read_run(&rest[..count], below);
             rest = &rest[count..];
         }
+    }
+
+    /// A block that was cut holds nothing, whatever the volume says before it knows. True for such a
+    /// one; those who wait for it can go on.
+    fn is_nothing(&mut self, block: BlockNo, kind: PageKind) -> bool {
+        if !self.policy.writes_patches() || !self.policy.is_cut(block) {
+            return false;
+        }
+        self.cache.find_or_make(block, kind);
+        self.fill(block, 0, self.shape.whole(), &[]);
+        self.fill_ended(block, None);
+        true
     }
 
     fn read_run(&mut self, run: &[(BlockNo, PageKind)], below: &mut Below<'_>) {

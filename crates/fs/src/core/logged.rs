@@ -11,7 +11,7 @@ use super::tx::Changed;
 use super::{CallKey, Core, Ordering, Sent};
 use crate::call::Timestamp;
 use crate::log::{LogWrite, Lsn};
-use crate::policy::{Group, LogIo, Rule, Settle};
+use crate::policy::{Group, LogIo, Rule, Settle, TransactionLimits};
 use crate::tx::{BlockNo, Field, PageKind};
 use seekless_engine::client::Below;
 use seekless_engine::data::Data;
@@ -67,9 +67,16 @@ impl Core {
             true => scratch.changed_contents(cache, shape.block_bytes),
             false => SmallVec::new(),
         };
-        let (edits, sectors) = (changed.edits(), changed.sectors());
+        let (edits, sectors, changed_bytes) = match policy.writes_patches() {
+            true => {
+                let bytes = scratch.changed_bytes(cache, shape.block_bytes);
+                (Vec::new(), SmallVec::new(), bytes)
+            }
+            false => (changed.edits(), changed.sectors(), Vec::new()),
+        };
+        let rules = &scratch.rules;
         let group =
-            Group { edits, sectors, contents, changed_contents, rules: &scratch.rules, time };
+            Group { edits, sectors, contents, changed_contents, changed_bytes, rules, time };
         let settle = policy.group(&group, at);
         if self.policy.is_lost() {
             self.fail(IoError::NoSpace, Lost::Log);
@@ -82,6 +89,13 @@ impl Core {
     /// True if no operation may run, because the log has no room for its group.
     pub fn lacks_log_room(&self) -> bool {
         self.policy.takes_groups() && self.failed().is_none() && self.policy.lacks_room()
+    }
+
+    /// True if the volume may have more room soon: it brings some back by itself, or has not heard
+    /// of all that was given up.
+    pub fn room_may_grow(&self) -> bool {
+        let unheard = self.policy.log_durable() < self.policy.log_end();
+        self.room.is_some_and(|room| room.comes_back || unheard) && self.failed().is_none()
     }
 
     /// True if so much space is given up and not free yet that nothing else may give up more: what
@@ -144,9 +158,14 @@ impl Core {
             if below.node(0).takes_parts() {
                 self.policy.use_parts();
             }
-            let most = below.node(0).transaction_blocks();
-            self.policy.use_transactions(most, self.shape.sectors());
+            let status = below.node(0).layer.status();
+            self.policy.use_transactions(TransactionLimits {
+                blocks: status.transaction_blocks(),
+                patch_bytes: status.patch_bytes(),
+                sectors: self.shape.sectors(),
+            });
         }
+        self.room = below.node(0).layer.status().room();
         let is_due = self.policy.log_due().is_some_and(|due| due <= below.now());
         if is_due && !self.is_durable_at_once() {
             self.force_log(self.policy.log_end());

@@ -16,6 +16,7 @@ use crate::policy::{Rule, Settle};
 use crate::tx::{BlockNo, Deferred, Field, Freed, Need, PageKind, Role, Stop, Tx};
 use seekless_engine::units::Time;
 use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
 
 /// Blocks with their kinds.
 pub type Wanted = SmallVec<[(BlockNo, PageKind); 4]>;
@@ -62,6 +63,8 @@ enum Undo {
     Bytes { slot: Slot, at: usize, length: usize, is_fresh: bool },
     /// Puts a page back. The edit made all of the block zeros.
     Page { slot: Slot, page: Page },
+    /// The same, of a block that holds nothing on the volume either: no bytes have changed.
+    Nothing { slot: Slot, page: Page },
 }
 
 /// An open transaction.
@@ -126,7 +129,9 @@ impl<'c> CoreTx<'c> {
                     page[at..at + length].copy_from_slice(&scratch.old[from..]);
                     scratch.old.truncate(from);
                 }
-                Undo::Page { slot, page } => core.cache.get_mut(slot).page = page,
+                Undo::Page { slot, page } | Undo::Nothing { slot, page } => {
+                    core.cache.get_mut(slot).page = page;
+                }
             }
         }
         for before in scratch.touched.drain(..) {
@@ -173,6 +178,17 @@ impl<'c> CoreTx<'c> {
         })
     }
 
+    /// A buffer is zeros, as the volume has its block, or will have it.
+    fn make_nothing(&mut self, slot: Slot) {
+        self.note(slot);
+        self.core.cache.set_dirty(slot, 0);
+        let (whole, zeros) = (self.core.shape.whole(), self.core.cache.zeros());
+        let buffer = self.core.cache.get_mut(slot);
+        let page = std::mem::replace(&mut buffer.page, zeros);
+        (buffer.valid, buffer.checked, buffer.bad) = (whole, whole, 0);
+        self.core.scratch.undo.push(Undo::Nothing { slot, page });
+    }
+
     /// Keeps bytes that an edit is going to overwrite.
     fn keep(&mut self, slot: Slot, at: usize, length: usize, is_fresh: bool) {
         let scratch = &mut self.core.scratch;
@@ -207,6 +223,11 @@ impl<'c> CoreTx<'c> {
     /// True if a block has changes of which no write has completed.
     pub fn is_block_unwritten(&self, block: BlockNo) -> bool {
         self.core.cache.is_unwritten(block)
+    }
+
+    /// Blocks for content of the volume, if it is one that says so.
+    pub fn all_room(&self) -> u64 {
+        self.core.room.map_or(0, |room| room.all)
     }
 
     /// True if no operation may change anything.
@@ -426,6 +447,32 @@ impl Tx for CoreTx<'_> {
         if self.core.cache.get(slot).owner != ino {
             self.core.scratch.owners.push((slot, ino));
         }
+    }
+
+    fn cut(&mut self, blocks: Range<BlockNo>) {
+        debug_assert!(self.core.policy.writes_patches(), "the volume takes no cuts");
+        for slot in self.core.cache.slots_in(&blocks) {
+            self.make_nothing(slot);
+        }
+        self.core.scratch.rules.push(Rule::Cut(blocks));
+    }
+
+    fn hole(&mut self, block: BlockNo, kind: PageKind) {
+        let slot = self.make(block, kind);
+        if self.core.cache.get(slot).valid != self.core.shape.whole() {
+            self.make_nothing(slot);
+        }
+        self.core.cache.get_mut(slot).kind = kind;
+    }
+
+    fn room(&self) -> Option<u64> {
+        let core = &*self.core;
+        let room = core.room?;
+        Some(room.blocks.saturating_sub(core.policy.blocks_to_come()))
+    }
+
+    fn place_for_blocks(&self) -> u64 {
+        self.core.policy.place_for_blocks()
     }
 
     fn forget(&mut self, block: BlockNo, at: usize, length: usize) {

@@ -352,6 +352,14 @@ impl<P: Personality> Mounted<P> {
                 let durable = Durable::fields(vec![field]);
                 self.make_durable(pending, durable, cx);
             }
+            Stop::Crowded => {
+                pending.runs = 0;
+                self.core.unpin(&mut pending.pins);
+                let key = self.parked.insert(pending);
+                self.core.make_ready(key);
+                self.core.policy.make_place();
+                self.core.push_output(cx.below);
+            }
             Stop::NoRoom => self.fail_call(pending, Errno::NoSpc, cx),
             Stop::Refused(errno) => self.fail_call(pending, errno, cx),
         }

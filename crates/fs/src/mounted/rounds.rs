@@ -231,6 +231,7 @@ impl<P: Personality> Mounted<P> {
             && self.core.failed().is_none()
             && (self.core.policy.frees() > 0
                 || self.may_make_room()
+                || self.core.room_may_grow()
                 || !self.later.waiting.is_empty()
                 || self.queue.iter().any(|one| one.work.frees())
                 || self.parked.iter().any(|(_, one)| one.work.frees()))
@@ -238,15 +239,21 @@ impl<P: Personality> Mounted<P> {
 
     /// Calls wait for space, or a trim for the end of frees: writes what frees wait for, as soon as
     /// nothing else is written.
-    pub(crate) fn hurry_frees(&mut self, cx: &mut FsCx<'_, '_>) {
+    /// True if such calls can run again.
+    pub(crate) fn hurry_frees(&mut self, cx: &mut FsCx<'_, '_>) -> bool {
         if self.no_room.is_empty() && !self.waits_for_still() {
-            return;
+            return false;
+        }
+        let comes = self.core.failed().is_some() || self.core.room_has_changed();
+        if comes {
+            self.space_came();
         }
         if self.core.failed().is_some() {
-            self.space_came();
-        } else if self.core.policy.takes_groups() {
+            return true;
+        }
+        if self.core.policy.takes_groups() {
             // What was given up is free when the log says so.
-            if self.core.policy.frees() > 0 {
+            if self.core.policy.frees() > 0 || self.core.room_may_grow() {
                 self.core.force_log(self.core.policy.log_end());
                 self.core.push_output(cx.below);
             }
@@ -254,5 +261,6 @@ impl<P: Personality> Mounted<P> {
             self.core.queue_all();
             self.core.push_output(cx.below);
         }
+        comes
     }
 }

@@ -20,7 +20,9 @@ use super::guard::Manifest;
 use super::journal::MOST_AGE;
 use super::journal::contents::Contents;
 use super::journal::open::Open;
-use super::{Brings, Group, Policy, PolicyKind, Rule, Settle};
+use super::{
+    Brings, Carried, Group, Policy, PolicyKind, Rule, Settle, TransactionLimits, VolumeTransaction,
+};
 use crate::core::page::{ENGINE_SECTORS, Mask, Page, mask};
 use crate::core::transactions::whole_blocks;
 use crate::log::Lsn;
@@ -201,7 +203,8 @@ impl Atomic {
                 | Rule::AtOnce(_)
                 | Rule::Content { .. }
                 | Rule::Orphan(_)
-                | Rule::Adopted(_) => {}
+                | Rule::Adopted(_)
+                | Rule::Cut(_) => {}
             }
         }
         self.frees.give_up(given_up, lsn, end);
@@ -309,18 +312,19 @@ impl Policy for Atomic {
         self.due
     }
 
-    fn use_transactions(&mut self, blocks: u64, sectors: usize) {
-        self.most = blocks;
-        self.reserve = needed_blocks(self.kind) * (sectors / ENGINE_SECTORS) as u64;
+    fn use_transactions(&mut self, limits: TransactionLimits) {
+        self.most = limits.blocks;
+        self.reserve = needed_blocks(self.kind) * (limits.sectors / ENGINE_SECTORS) as u64;
     }
 
-    fn next_transaction(&self) -> Option<Vec<(BlockNo, Mask)>> {
+    fn next_transaction(&self) -> Option<VolumeTransaction> {
         let is_next = self.is_wanted()
             && self.flying.is_none()
             && !self.is_lost
             && !Edge::TransactionDataFirst.blocks(self.waits_for_content());
-        let all = self.open.iter().map(|(&block, &sectors)| (block, sectors));
-        is_next.then(|| all.take(self.in_next()).collect())
+        let all = self.open.iter().map(|(&block, &sectors)| (block, Carried::Sectors(sectors)));
+        let blocks = || all.take(self.in_next()).collect();
+        is_next.then(|| VolumeTransaction { cuts: Vec::new(), blocks: blocks() })
     }
 
     fn transaction_sent(&mut self) -> u64 {

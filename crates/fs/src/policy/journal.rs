@@ -186,7 +186,11 @@ impl Journal {
                 }
                 Rule::Orphan(ino) => Record::Orphan(ino),
                 Rule::Adopted(ino) => Record::Adopted(ino),
-                Rule::Guard { .. } | Rule::Forget(_) | Rule::AtOnce(_) | Rule::Content { .. } => {
+                Rule::Guard { .. }
+                | Rule::Forget(_)
+                | Rule::AtOnce(_)
+                | Rule::Content { .. }
+                | Rule::Cut(_) => {
                     continue;
                 }
             };
@@ -210,7 +214,7 @@ impl Journal {
                     self.pins.forget(field.block, sectors);
                     self.contents.forget(field.block, sectors);
                 }
-                Rule::Guard { .. } | Rule::AtOnce(_) | Rule::Content { .. } => {}
+                Rule::Guard { .. } | Rule::AtOnce(_) | Rule::Content { .. } | Rule::Cut(_) => {}
             }
         }
         self.open.give_up(given_up, lsn, end);

@@ -4,21 +4,13 @@
 //! An object has 2³¹ block addresses. The last one holds its attributes, 96 bytes that lie in its
 //! inode. The others count from the beginning, and reach as far as triple indirect pointers do.
 
-use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use seekless_engine::units::BlockNr;
 
-/// Number of an object.
-pub type ObjectNr = u32;
-/// Block of an object.
-pub type Within = u32;
+pub use seekless_engine::objects::{
+    ATTRIBUTE_BYTES, ATTRIBUTES, MOST_BLOCKS, ObjectNr, SLICE_OBJECTS, WITHIN_BITS, Within,
+    address, bytes_of, member_of, slice_of, split,
+};
 
-/// Bits of an address that are the block within the object.
-pub const WITHIN_BITS: u32 = 31;
-/// The block that holds the attributes.
-pub const ATTRIBUTES: Within = (1 << WITHIN_BITS) - 1;
-/// Bytes of attributes.
-pub const ATTRIBUTE_BYTES: usize = 96;
-/// Objects in a slice of the map.
-pub const SLICE_OBJECTS: u32 = 128;
 /// Inodes in a block.
 pub const BLOCK_INODES: u32 = 16;
 /// Inode blocks of a slice.
@@ -29,29 +21,13 @@ pub const DIRECT: u32 = 12;
 pub const INODE_POINTERS: usize = DIRECT as usize + 3;
 /// Pointers in an indirect block.
 pub const FAN_OUT: u32 = 512;
-/// Blocks that the pointers of an inode reach.
-pub const MOST_BLOCKS: Within = DIRECT + FAN_OUT + FAN_OUT.pow(2) + FAN_OUT.pow(3);
 
-const _: () = assert!(MOST_BLOCKS < ATTRIBUTES);
+const _: () = assert!(MOST_BLOCKS == DIRECT + FAN_OUT + FAN_OUT.pow(2) + FAN_OUT.pow(3));
 
-/// The address of a block of an object.
-pub fn address(object: ObjectNr, within: Within) -> BlockNr {
-    debug_assert!(within <= ATTRIBUTES);
-    BlockNr::from(object) << WITHIN_BITS | BlockNr::from(within)
-}
-
-/// The object and the block of an address.
-pub fn split(at: BlockNr) -> (ObjectNr, Within) {
-    debug_assert!(at >> WITHIN_BITS <= BlockNr::from(ObjectNr::MAX), "address {at:#x}");
-    ((at >> WITHIN_BITS) as ObjectNr, at as Within & ATTRIBUTES)
-}
-
-/// Bytes that a block has: few for attributes; `None` if no pointer reaches it.
-pub fn bytes_of(within: Within) -> Option<usize> {
-    match within {
-        ATTRIBUTES => Some(ATTRIBUTE_BYTES),
-        within => (within < MOST_BLOCKS).then_some(BLOCK_BYTES),
-    }
+/// True if each of these blocks can be read. They may go from the attributes of an object to the
+/// first block of the next one.
+pub fn are_blocks(at: BlockNr, count: u64) -> bool {
+    (at..at + count).all(|at| bytes_of(split(at).1).is_some())
 }
 
 /// True if all these blocks are of one object, and pointers reach them.
@@ -60,16 +36,6 @@ pub fn is_within(at: BlockNr, count: u64) -> bool {
     let end = u64::from(within) + count;
     end <= u64::from(MOST_BLOCKS)
         || end <= u64::from(ATTRIBUTES) + 1 && count == 1 && within == ATTRIBUTES
-}
-
-/// The slice of an object.
-pub fn slice_of(object: ObjectNr) -> u32 {
-    object / SLICE_OBJECTS
-}
-
-/// An object in its slice.
-pub fn member_of(object: ObjectNr) -> u8 {
-    (object % SLICE_OBJECTS) as u8
 }
 
 /// An indirect block of an object. Those of height 1 are numbered by the blocks that they lead to,

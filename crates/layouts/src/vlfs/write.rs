@@ -16,13 +16,18 @@ use seekless_engine::data::{Body, Piece, is_zero};
 use seekless_engine::io::{Done, Io, IoError};
 use seekless_engine::layer::Cx;
 use seekless_engine::request_table::Work;
-use seekless_engine::transaction::{Patch, Transaction};
+use seekless_engine::transaction::{NAMED_BYTES, Patch, Transaction, patch_cost};
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use smallvec::SmallVec;
 
 /// Bytes in a map block, at most, for what one commit has written of a slice: as much again has
 /// room for the indirect blocks that lead to it.
-const FRESH_ROOM: usize = PATCH_ROOM / 2;
+pub(super) const FRESH_ROOM: usize = PATCH_ROOM / 2;
+
+// A transaction that says no more than its limit fits, whatever slice it is of.
+const _: () = assert!(RUN_HEAD + SUM_BYTES <= NAMED_BYTES as usize);
+const _: () = assert!(CUT_BYTES <= NAMED_BYTES as usize);
+const _: () = assert!(EDIT_HEAD + 1 <= patch_cost(1) as usize);
 
 /// Free blocks that only map blocks may take, for slices whose pointers have to be given out again.
 const LAST_RESERVE: u64 = 8;
@@ -277,7 +282,7 @@ impl Vlfs {
 
     /// Free blocks that only map blocks and spills may take: what the patches of a slice or two
     /// lead to.
-    fn reserve(&self) -> u64 {
+    pub(super) fn reserve(&self) -> u64 {
         (self.device_blocks / 16).clamp(RESERVE, 5 * RESERVE)
     }
 

@@ -305,7 +305,7 @@ fn step(
                     }
                 }
             }
-            Err(Stop::Refused(_) | Stop::Busy(_) | Stop::NoRoom | Stop::Guarded(_)) => {
+            Err(_) => {
                 tx.undo();
                 volume.roll_back();
                 return Ok(false);

@@ -104,7 +104,7 @@ impl MemFs {
                 Stop::Miss(missing) => self.tx.fetch(&missing),
                 Stop::NoRoom => return Err(Errno::NoSpc),
                 Stop::Refused(errno) => return Err(errno),
-                Stop::Guarded(_) => panic!("nothing is ordered here"),
+                Stop::Guarded(_) | Stop::Crowded => panic!("nothing is ordered here"),
                 Stop::Busy(ino) => panic!("inode {ino} is locked by nothing"),
             }
         }

@@ -2,14 +2,17 @@
 //!
 //! A look-up takes two loads and no hash. Neighbouring blocks share a leaf, so a file system of
 //! 4 MiB has two leaves, and a clone counts two references. Leaves that are not there take 8 KiB
-//! at most for each GiB of the volume.
+//! at most for each GiB of the volume. Volumes of objects are sparse; their blocks are in a map.
 
 use super::Slot;
-use crate::cow::Part;
+use crate::cow::{CowMap, Part};
 use crate::tx::BlockNo;
 
 /// Blocks of a leaf.
 const LEAF: usize = 512;
+
+/// Blocks from here on are in the map. Volumes of blocks in a row end before it.
+const FAR: BlockNo = 1 << 31;
 
 /// No buffer.
 const NONE: Slot = Slot::MAX;
@@ -24,6 +27,7 @@ struct Leaf {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     leaves: Vec<Option<Part<Leaf>>>,
+    far: CowMap<BlockNo, Slot>,
 }
 
 /// Places of a block in the two levels.
@@ -37,11 +41,15 @@ impl Places {
     /// Makes clones cheap.
     pub(super) fn share(&mut self) {
         self.leaves.iter_mut().flatten().for_each(|leaf| leaf.share(|_| {}));
+        self.far.share(|_| {});
     }
 
     /// The slot of a block.
     #[inline]
     pub(super) fn find(&self, block: BlockNo) -> Option<Slot> {
+        if block >= FAR {
+            return self.far.get(&block).copied();
+        }
         let (leaf, within) = places(block);
         let leaf = self.leaves.get(leaf)?.as_deref()?;
         Some(leaf.slots[within]).filter(|&slot| slot != NONE)
@@ -50,6 +58,10 @@ impl Places {
     /// Notes the slot of a block that has none.
     pub(super) fn insert(&mut self, block: BlockNo, slot: Slot) {
         debug_assert!(self.find(block).is_none(), "block {block} has one buffer");
+        if block >= FAR {
+            self.far.insert(block, slot);
+            return;
+        }
         let (leaf, within) = places(block);
         if leaf >= self.leaves.len() {
             self.leaves.resize_with(leaf + 1, || None);
@@ -63,6 +75,10 @@ impl Places {
     /// Forgets the slot of a block that has one.
     pub(super) fn remove(&mut self, block: BlockNo) {
         debug_assert!(self.find(block).is_some(), "block {block} has a buffer");
+        if block >= FAR {
+            self.far.remove(&block);
+            return;
+        }
         let (number, within) = places(block);
         let Some(leaf) = self.leaves[number].as_mut().map(Part::make_mut) else { return };
         leaf.slots[within] = NONE;
@@ -79,6 +95,11 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// Two regions are near, and two far.
+    fn at(region: u64, within: u64) -> BlockNo {
+        region / 2 * (FAR << 5) + region % 2 * 65_500 + within
+    }
+
     proptest! {
         /// It is a map, and clones keep what they had.
         #[test]
@@ -88,7 +109,7 @@ mod tests {
             let (mut places, mut model) = (Places::default(), BTreeMap::new());
             let mut clones = Vec::new();
             for (slot, (region, within)) in steps.into_iter().enumerate() {
-                let block = region * 65_500 + within;
+                let block = at(region, within);
                 if model.remove(&block).is_some() {
                     places.remove(block);
                 } else {
@@ -104,7 +125,7 @@ mod tests {
             }
             clones.push((places, model));
             for (places, model) in clones {
-                for block in (0..4).flat_map(|region| (0..400).map(move |n| region * 65_500 + n)) {
+                for block in (0..4).flat_map(|region| (0..400).map(move |n| at(region, n))) {
                     prop_assert_eq!(places.find(block), model.get(&block).copied());
                 }
                 prop_assert_eq!(places.find(u64::MAX), None);

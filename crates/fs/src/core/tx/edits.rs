@@ -11,6 +11,7 @@ use crate::core::page::{Mask, SECTOR, each, mask};
 use crate::log::Edit;
 use crate::tx::{BlockNo, PageKind};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Bytes between two ranges that one edit covers.
 pub const JOINED: usize = 7;
@@ -57,6 +58,7 @@ fn changes_of(cache: &Cache, scratch: &Scratch, (block_bytes, content): (usize, 
         let (slot, at, length, is_fresh) = match *undo {
             Undo::Bytes { slot, at, length, is_fresh } => (slot, at, length, is_fresh),
             Undo::Page { slot, .. } => (slot, 0, block_bytes, true),
+            Undo::Nothing { .. } => continue,
         };
         let buffer = cache.get(slot);
         for index in each(mask(at, length) & buffer.dirty) {
@@ -76,6 +78,30 @@ fn changes_of(cache: &Cache, scratch: &Scratch, (block_bytes, content): (usize, 
 }
 
 impl Scratch {
+    /// Bytes that the open transaction has changed and not made void again, by block in the order
+    /// of the changes, and whether they are content.
+    pub(crate) fn changed_bytes(
+        &self,
+        cache: &Cache,
+        block_bytes: usize,
+    ) -> Vec<(BlockNo, Range<u16>, bool)> {
+        let of = |undo: &Undo| match *undo {
+            Undo::Bytes { slot, at, length, .. } => Some((slot, at, length)),
+            Undo::Page { slot, .. } => Some((slot, 0, block_bytes)),
+            Undo::Nothing { .. } => None,
+        };
+        let mut all = Vec::new();
+        for (slot, at, length) in self.undo.iter().filter_map(of) {
+            let buffer = cache.get(slot);
+            let is_dirty = mask(at, length) & buffer.dirty != 0;
+            let is_content = !buffer.kinds[at / SECTOR].is_sealed();
+            if is_dirty {
+                all.push((buffer.block, at as u16..(at + length) as u16, is_content));
+            }
+        }
+        all
+    }
+
     /// Dirty sectors of content in what the open transaction has changed, by block.
     pub(crate) fn changed_contents(
         &self,
@@ -87,6 +113,7 @@ impl Scratch {
             let (slot, at, length) = match *undo {
                 Undo::Bytes { slot, at, length, .. } => (slot, at, length),
                 Undo::Page { slot, .. } => (slot, 0, block_bytes),
+                Undo::Nothing { .. } => continue,
             };
             let buffer = cache.get(slot);
             let sectors = each(mask(at, length) & buffer.dirty)
