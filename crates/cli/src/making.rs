@@ -42,6 +42,10 @@ pub fn refuse_content(images: &[PathBuf], volume: &mut Volume) -> Outcome {
         Err(error) => return Err(blame(images, &error)),
         Ok(kind) => return holds(&format!("a file system, {}", kind.title)),
     }
+    if volume.patch_bytes() > 0 {
+        // Its drive was made for a file system, and there is none.
+        return Ok(());
+    }
     match LogReader::open(&mut *volume) {
         Ok(_) | Err(log::Error::Truncated { .. } | log::Error::Stale(_)) => return holds("a log"),
         Err(log::Error::OfFileSystem) => return holds("the log of a file system"),

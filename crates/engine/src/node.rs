@@ -135,6 +135,19 @@ impl Node {
         if status.takes_patches() { status.patch_bytes() } else { 0 }
     }
 
+    /// The first block at or after `at` that may hold something, on a volume of objects; `at` on
+    /// others.
+    pub fn next_data(&mut self, mut at: BlockNr) -> Option<BlockNr> {
+        let end = self.layer.blocks();
+        while at < end && self.patch_bytes() > 0 {
+            match self.extent(at, end - at) {
+                (Extent::Data, _) => break,
+                (Extent::Hole, count) => at += count,
+            }
+        }
+        (at < end).then_some(at)
+    }
+
     /// Hands a transaction in: all that it changes takes hold together or not at all, whatever
     /// crash comes between. It is answered once, under `tag`, like a write; with `fua` only when
     /// it is durable. Reads and writes beside it see all of it or nothing.

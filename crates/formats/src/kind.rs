@@ -75,6 +75,8 @@ pub struct KindDescriptor {
     pub policies: &'static [PolicyKind],
     /// What it cannot hold.
     pub limits: KindLimits,
+    /// It needs a volume of objects, and no other format can be on one.
+    pub needs_objects: bool,
     /// The prover can judge it.
     pub is_proved: bool,
     /// The policies in which a planted bug can show.

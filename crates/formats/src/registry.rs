@@ -24,12 +24,18 @@ impl Kind {
         KINDS.into_iter().map(Kind)
     }
 
+    /// The formats that a volume can hold.
+    pub fn possible_on(disk: &dyn Disk) -> impl Iterator<Item = Kind> + use<> {
+        let has_objects = disk.patch_bytes() > 0;
+        Kind::all().filter(move |kind| kind.needs_objects == has_objects)
+    }
+
     /// Erases what other formats have left on a volume: one of them would be found there.
     ///
     /// # Errors
     /// Errors of the volume.
     pub fn erase_others(self, disk: &mut dyn Disk) -> Result<(), FsError> {
-        for other in Kind::all().filter(|other| *other != self) {
+        for other in Kind::possible_on(disk).filter(|other| *other != self) {
             if (other.is_on)(disk)? {
                 (other.erase)(disk)?;
             }
@@ -42,7 +48,7 @@ impl Kind {
     /// # Errors
     /// [`FsError::Foreign`] if there is none; errors of the volume.
     pub fn of(disk: &mut dyn Disk) -> Result<Kind, FsError> {
-        for kind in Kind::all() {
+        for kind in Kind::possible_on(disk) {
             if (kind.is_on)(disk)? {
                 return Ok(kind);
             }
@@ -134,8 +140,9 @@ mod tests {
 
     #[test]
     fn a_format_erases_the_others() {
-        for kind in Kind::all() {
-            for other in Kind::all().filter(|other| *other != kind) {
+        let rows = || Kind::all().filter(|kind| !kind.needs_objects);
+        for kind in rows() {
+            for other in rows().filter(|other| *other != kind) {
                 let mut cells = Cells::new(2048);
                 let disk = &mut MediumDisk(&mut cells);
                 (other.mkfs)(disk, &(other.defaults)()).expect("8 MiB are enough");
@@ -149,7 +156,7 @@ mod tests {
 
     #[test]
     fn each_format_knows_its_own_volumes_and_no_other() {
-        for kind in Kind::all() {
+        for kind in Kind::all().filter(|kind| !kind.needs_objects) {
             let mut cells = Cells::new(1024);
             let disk = &mut MediumDisk(&mut cells);
             assert_eq!(Kind::of(disk), Err(FsError::Foreign));

@@ -9,10 +9,11 @@ use seekless_engine::disk::Disk as _;
 use seekless_engine::size::{Size, parse_bytes};
 use seekless_formats::{Kind as FsKind, MkfsOptions};
 use seekless_fs::policy::PolicyKind;
-use seekless_layouts::Kind;
+use seekless_layouts::{Kind, read_superblock};
 use seekless_serve::files::Volume;
 use seekless_serve::image::{self, CreateOptions};
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 /// Arguments of `seekless mkfs`.
@@ -26,6 +27,7 @@ Examples:
   sudo seekless mkfs /dev/sdb1 --fs ffs                      # all of a device
   sudo seekless mkfs /dev/sdb1 --fs ffs --layout vlog        # the same with a layout
   seekless mkfs a.img b.img c.img --fs ffs                   # on an array that exists
+  seekless mkfs disk.img --fs vlfs --size 1G                 # with a drive of its own
   seekless mkfs floppy.img --fs minix --block 1k --size 1440k    # fsck.minix reads it, too
   seekless mkfs disk.img --policy wafs-1async --size 1G      # with a log: mounts in a second
   seekless mkfs disk.img --policy wafs-2async --size 1G --journal log.img --journal-size 64M
@@ -112,6 +114,12 @@ fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Fa
     let journal = journal.map(|path| Volume::open_journal(&how, path)).transpose()?;
     let mut volume = Volume::open(&how)?;
     let own = volume.blocks();
+    if !FsKind::possible_on(&volume).any(|kind| kind == args.fs) {
+        let refused = refuse_kind(args);
+        // The volume is left as it was found.
+        let _ = volume.close();
+        return Err(refused);
+    }
     let mut made = match fresh || args.force {
         true => Ok(()),
         false => refuse_content(&args.image, &mut volume),
@@ -133,6 +141,19 @@ fn make(args: &Args, mut options: MkfsOptions, fresh: bool) -> Result<String, Fa
     // Also after an error: else the volume is left as after a crash.
     let closed = volume.close().map_err(|error| blame_device(&args.image, error));
     made.and_then(|report| closed.map(|()| report))
+}
+
+/// The volume holds objects, and the file system lies on blocks, or the other way round.
+fn refuse_kind(args: &Args) -> Failure {
+    let (names, title) = (names(&args.image), args.fs.title);
+    match args.fs.needs_objects {
+        true => {
+            Failure::usage(format!("{names}: {title} lies on a drive of its own, with objects"))
+                .hint("--size makes it in a new file, --force on what is there")
+        }
+        false => Failure::usage(format!("{names} is the drive of a VLFS, {title} needs blocks"))
+            .hint("use --fs vlfs, or make another volume: --layout LAYOUT --force"),
+    }
 }
 
 fn options(args: &Args) -> Result<MkfsOptions, Failure> {
@@ -167,6 +188,9 @@ fn options(args: &Args) -> Result<MkfsOptions, Failure> {
 
 /// Makes the volume if that is asked for. True if its file is new.
 fn make_volume(args: &Args) -> Result<bool, Failure> {
+    if args.fs.needs_objects {
+        return make_drive(args);
+    }
     let flag = match (args.layout, args.size) {
         (None, None) => return Ok(false),
         (Some(_), _) => "--layout",
@@ -190,4 +214,33 @@ fn make_volume(args: &Args) -> Result<bool, Failure> {
     }
     make_file(path, size.bytes())?;
     Ok(true)
+}
+
+/// Makes the drive of a file system that has one of its own: in a new file of this size, on a
+/// device, or where `--force` overwrites what is there. True if its file is new.
+fn make_drive(args: &Args) -> Result<bool, Failure> {
+    let title = args.fs.title;
+    if args.layout.is_some() {
+        return Err(Failure::usage(format!("--layout: {title} has a drive of its own"))
+            .hint("leave out --layout"));
+    }
+    let [path] = args.image.as_slice() else {
+        return Err(Failure::usage(format!("{title} lies in one image"))
+            .hint("give one file or device"));
+    };
+    let existed = path.exists();
+    let is_device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    let is_drive = existed
+        && image::open(path, true).is_ok_and(|mut image| {
+            read_superblock(&mut image).is_ok_and(|found| Kind::of(&found).has_objects())
+        });
+    let makes = args.size.is_some() || is_device && !is_drive;
+    if !makes {
+        return Ok(false);
+    }
+    let (blocks, force) = (args.size.map(Size::blocks), args.force);
+    let options = Default::default();
+    let drive = CreateOptions { kind: Kind::VLFS, blocks, force, headers: false, options };
+    image::create(path, &drive)?;
+    Ok(!existed)
 }

@@ -38,6 +38,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
         time_step: 1,
         marks_unmounts: true,
     },
+    needs_objects: false,
     is_proved: true,
     planted: |bug| match PlantedBug::FILES.contains(&bug) || PlantedBug::JOURNAL.contains(&bug) {
         true => policies(bug),

@@ -23,6 +23,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     summary: "Minix, version 3, as Linux has it",
     policies: &POLICIES,
     limits: super::ondisk::LIMITS,
+    needs_objects: false,
     is_proved: true,
     planted,
     is_on,

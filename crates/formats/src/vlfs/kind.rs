@@ -21,6 +21,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
     summary: "VLFS: names and attributes above a drive that has objects",
     policies: &POLICIES,
     limits: super::ondisk::LIMITS,
+    needs_objects: true,
     is_proved: true,
     planted,
     is_on,

@@ -2,7 +2,7 @@
 
 use seekless_engine::data::Data;
 use seekless_engine::disk::{Disk, check_range};
-use seekless_engine::io::{Extent, Io, IoError};
+use seekless_engine::io::{Io, IoError};
 use seekless_engine::node::Node;
 use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, Time};
@@ -54,14 +54,7 @@ impl Disk for NodeDisk<'_> {
     }
 
     fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
-        let (mut at, end) = (at, self.blocks());
-        while at < end && self.node.patch_bytes() > 0 {
-            match self.node.extent(at, end - at) {
-                (Extent::Data, _) => break,
-                (Extent::Hole, count) => at += count,
-            }
-        }
-        (at < end).then_some(at)
+        self.node.next_data(at)
     }
 
     fn flush(&mut self) -> Result<(), IoError> {

@@ -23,6 +23,7 @@ use seekless_engine::disk::{Disk, check_range};
 use seekless_engine::io::{Io, IoError};
 use seekless_engine::layout::LayoutError;
 use seekless_engine::node::Node;
+use seekless_engine::transaction::Transaction;
 use seekless_engine::options::Options;
 use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::{BlockNr, SECONDS, Time};
@@ -237,6 +238,11 @@ impl Volume {
     fn run(&mut self, io: Io) -> Result<Data, IoError> {
         let now = self.now();
         self.mounted.node.submit(now, io);
+        self.answer()
+    }
+
+    /// The answer to the request in flight.
+    fn answer(&mut self) -> Result<Data, IoError> {
         let mut answers = Vec::new();
         loop {
             let now = self.now();
@@ -335,6 +341,24 @@ impl Disk for Volume {
 
     fn transaction_blocks(&self) -> u64 {
         self.mounted.node.transaction_blocks()
+    }
+
+    fn patch_bytes(&self) -> u64 {
+        self.mounted.node.patch_bytes()
+    }
+
+    fn transact(&mut self, all: Transaction) -> Result<(), IoError> {
+        if self.read_only {
+            return Err(IoError::ReadOnly);
+        }
+        let now = self.now();
+        let sent = self.mounted.node.submit_transaction(now, 0, all, true);
+        sent.expect("the caller keeps to what the volume takes");
+        self.answer().map(|_| ())
+    }
+
+    fn next_data(&mut self, at: BlockNr) -> Option<BlockNr> {
+        self.mounted.node.next_data(at)
     }
 
     fn flush(&mut self) -> Result<(), IoError> {

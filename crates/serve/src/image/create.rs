@@ -10,6 +10,7 @@ use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::MediumDisk;
 use seekless_engine::layout::{FormatOptions, LayoutError};
 use seekless_engine::options::Options;
+use seekless_engine::size::Size;
 use seekless_engine::superblock::SuperblockError;
 use seekless_engine::units::BLOCK_BYTES;
 use seekless_layouts::Kind;
@@ -29,8 +30,8 @@ const SIGN_BLOCKS: u32 = 32;
 pub struct CreateOptions {
     /// Layout of the volume.
     pub kind: Kind,
-    /// Size of the volume in blocks of 4 KiB as clients see it; `None` means the largest that
-    /// fits on the block device.
+    /// Size of the volume in blocks of 4 KiB as clients see it, for a layout of objects that of its
+    /// device; `None` means the largest that fits on the block device.
     pub blocks: Option<u64>,
     /// Overwrite existing content.
     pub force: bool,
@@ -82,7 +83,10 @@ fn in_new_file(path: &Path, options: &CreateOptions) -> Result<Image, ImageError
 }
 
 fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<(), ImageError> {
-    let device_blocks = options.kind.device_blocks_with(blocks, &options.options);
+    let (device_blocks, blocks) = match options.kind.has_objects() {
+        true => (blocks, objects_on(image, options.kind, blocks)?),
+        false => (options.kind.device_blocks_with(blocks, &options.options), blocks),
+    };
     let headers = options.headers.then_some(Headers { blocks: device_blocks });
     let file_blocks = headers.map_or(device_blocks, Headers::file_blocks);
     let bytes = file_blocks * BLOCK_BYTES as u64;
@@ -95,6 +99,18 @@ fn fill_file(image: &mut Image, options: &CreateOptions, blocks: u64) -> Result<
     }
     format(image, options, blocks)?;
     image.file.sync_all().map_err(|error| ImageError::os("write to", &image.path, error))
+}
+
+/// The addresses of a volume of objects on a device of so many blocks.
+fn objects_on(image: &Image, kind: Kind, device: u64) -> Result<u64, ImageError> {
+    let least = kind.device_blocks(0);
+    match kind.usual_volume(device) {
+        0 => Err(ImageError::BadSize {
+            path: image.path.clone(),
+            reason: format!("a volume of {kind} needs at least {}", Size::from_blocks(least)),
+        }),
+        blocks => Ok(blocks),
+    }
 }
 
 /// A log to attach to an origin.
@@ -204,7 +220,10 @@ fn on_device(path: &Path, options: &CreateOptions) -> Result<Image, ImageError> 
     {
         return Err(ImageError::Occupied { path: path.to_owned(), what });
     }
-    let blocks = options.blocks.unwrap_or_else(|| options.kind.usual_volume(image.blocks));
+    let blocks = match options.blocks.filter(|_| !options.kind.has_objects()) {
+        Some(blocks) => blocks,
+        None => options.kind.usual_volume(image.blocks),
+    };
     if blocks == 0 || blocks > options.kind.largest_volume(image.blocks) {
         let reason = format!(
             "the device has {} blocks of 4 KiB, room for a volume of at most {}; choose a smaller \
