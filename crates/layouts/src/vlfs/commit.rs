@@ -1,9 +1,9 @@
 //! Commits: spilling what has no room, writing map blocks, and giving space back.
 
 use super::format::{Entry, Header, PATCH_ROOM, TAIL_BLOCK, Tail, changed, encode_map};
-use super::objects::Unknown;
-use super::write::{Commands, bare};
-use super::{MAP, RESERVE, TAIL, Vlfs, spill};
+use super::spill::{self, SPILL_ROOM};
+use super::write::{Commands, LAST_RESERVE, bare};
+use super::{MAP, RESERVE, TAIL, Vlfs};
 use crate::eager::commit::Batch;
 use crate::eager::{Mapped as _, SHORT_RUN};
 use crate::vlog::tree::Appended;
@@ -19,19 +19,38 @@ use smallvec::SmallVec;
 const REST: Time = SECONDS;
 
 impl Vlfs {
-    /// True if the patches of a slice, and so many bytes more, fit its map block.
+    /// True if so many bytes more fit the patches of a slice: a spill has room beside them.
     pub(super) fn fits(&self, slice: u32, more: usize) -> bool {
         let own = self.objects.slice(slice);
-        own.is_none_or(|own| own.content.patches.encoded_bytes() + more <= PATCH_ROOM)
+        let most = PATCH_ROOM - SPILL_ROOM;
+        own.is_none_or(|own| own.content.patches.encoded_bytes() + more <= most)
+    }
+
+    /// Plans the spill of a slice that writes at most so many blocks. `None` if a block has to be
+    /// read first.
+    pub(super) fn plan_spill(
+        &mut self,
+        slice: u32,
+        blocks: u64,
+        cx: &mut Cx<'_>,
+    ) -> Option<spill::Plan> {
+        match spill::plan(&self.objects, slice, blocks as usize) {
+            Ok(plan) => {
+                self.objects.lost.extend(plan.lost.iter().copied());
+                Some(plan)
+            }
+            Err(missing) => {
+                // A plan leaves out what is known to be unreadable.
+                let failure = self.need(missing.into(), cx);
+                debug_assert_eq!(failure, None);
+                None
+            }
+        }
     }
 
     /// Spills a slice: what its patches say goes into blocks that are written with the open commit.
     /// They wait for it in `spilled`.
-    ///
-    /// # Errors
-    /// A block has to be read first, or cannot be.
-    pub(super) fn spill(&mut self, slice: u32, cx: &Cx<'_>) -> Result<(), Unknown> {
-        let plan = spill::plan(&self.objects, slice)?;
+    pub(super) fn spill(&mut self, slice: u32, plan: spill::Plan, cx: &Cx<'_>) {
         self.remember(slice);
         let mut left = plan.blocks() as u32;
         let scattered = left < SHORT_RUN;
@@ -51,42 +70,17 @@ impl Vlfs {
             own.content.groups[index] = entry;
             own.fresh_groups |= u8::from(entry.is_mapped()) << index;
         }
-        let mut later_cuts = false;
         for (object, later) in spilled.later {
-            later_cuts |= !later.cuts.is_empty();
             let member = super::address::member_of(object);
             own.content.patches.take(member);
             own.content.patches.put(member, later);
         }
         spilled.written.into_iter().for_each(|entry| own.content.patches.written(entry));
-        if !later_cuts {
+        if !own.content.patches.objects().any(|(_, changes)| !changes.cuts.is_empty()) {
             self.cut.remove(&slice);
         }
         spilled.released.iter().for_each(|old| self.commits.supersede(old.place()));
         self.changed(slice, cx);
-        Ok(())
-    }
-
-    /// Spills the dirty slices whose patches do not fit. False if a block has to be read first.
-    fn spill_crowded(&mut self, cx: &mut Cx<'_>) -> bool {
-        let crowded: Vec<u32> =
-            self.dirty.iter().copied().filter(|&slice| !self.fits(slice, 0)).collect();
-        crowded.into_iter().all(|slice| {
-            while !self.fits(slice, 0) {
-                if let Err(unknown) = self.spill(slice, cx) {
-                    self.lacks(unknown, cx);
-                    return false;
-                }
-            }
-            true
-        })
-    }
-
-    /// A commit lacks something: it is read, or the volume cannot go on.
-    fn lacks(&mut self, unknown: Unknown, cx: &mut Cx<'_>) {
-        if let Some(error) = self.need(unknown, cx) {
-            self.requests.fail_volume(error, cx);
-        }
     }
 
     /// Writes map blocks of all slices that changed, behind the data in `commands`. Without changes
@@ -162,7 +156,6 @@ impl Vlfs {
             let place = self.tree.node(one.slice).place;
             let block = encode_map(self.id, place, &header, &own.content);
             own.content.patches.settle();
-            own.fresh_bytes = 0;
             commands.push_map(place, Piece::block(Body::Bytes(block)), ());
             if one.superseded != 0 {
                 self.commits.supersede(one.superseded);
@@ -190,20 +183,13 @@ impl Vlfs {
             return;
         }
         if self.commits.wants_commit(false, &self.free, &self.requests, cx.now) {
-            self.commit_changes(cx);
+            self.begin_commit(Batch::default(), Commands::default(), cx);
         }
         if self.commits.wants_flush(&self.free, &self.requests) {
             self.commits.begin_flush(cx);
         }
         if self.commits.is_stuck() && self.loads.is_empty() {
             self.relieve(cx);
-        }
-    }
-
-    /// Begins a commit of all changes, unless a block has to be read first.
-    fn commit_changes(&mut self, cx: &mut Cx<'_>) {
-        if self.loads.is_empty() && self.spill_crowded(cx) {
-            self.begin_commit(Batch::default(), Commands::default(), cx);
         }
     }
 
@@ -232,28 +218,31 @@ impl Vlfs {
         }
     }
 
-    /// Spills a slice whose patches make something void, as a commit of its own. False if there is
-    /// none, or none that can be spilled.
+    /// Spills a slice whose patches make something void, as a commit of its own. False if none can
+    /// be spilled.
     fn spill_something(&mut self, cx: &mut Cx<'_>) -> bool {
         let voids = |slice: u32| {
             let own = self.objects.slice(slice);
             let mut all = own.into_iter().flat_map(|own| own.content.patches.objects());
             all.any(|(_, changes)| !changes.cuts.is_empty() || !changes.placed.is_empty())
         };
-        let cut = self.cut.iter().copied().find(|&slice| voids(slice));
-        let any = || self.objects.slices().map(|(slice, _)| slice).find(|&slice| voids(slice));
-        let Some(slice) = cut.or_else(any) else { return false };
-        let blocks = match spill::plan(&self.objects, slice) {
-            Ok(plan) => plan.blocks() as u64,
-            Err(unknown) => return self.need(unknown, cx).is_none(),
-        };
-        // A map block for the slice, and as many as the tree may want.
-        if self.free.free() < blocks + 4 {
+        let any = self.objects.slices().map(|(slice, _)| slice);
+        let all: Vec<u32> = self.cut.iter().copied().chain(any).filter(|&one| voids(one)).collect();
+        all.into_iter().any(|slice| self.spill_alone(slice, cx))
+    }
+
+    /// Spills a slice as a commit of its own, or has a block read that this needs. False if nothing
+    /// of it can be spilled; then it is not tried again in idle time.
+    fn spill_alone(&mut self, slice: u32, cx: &mut Cx<'_>) -> bool {
+        // A map block for the slice, as many as the tree may want, and room for a cut.
+        let blocks = self.free.free().saturating_sub(4 + LAST_RESERVE);
+        let Some(plan) = self.plan_spill(slice, blocks, cx) else { return true };
+        if plan.is_empty() {
+            self.cut.remove(&slice);
             return false;
         }
-        if self.spill(slice, cx).is_ok() {
-            self.begin_commit(Batch::default(), Commands::default(), cx);
-        }
+        self.spill(slice, plan, cx);
+        self.begin_commit(Batch::default(), Commands::default(), cx);
         true
     }
 
@@ -268,10 +257,9 @@ impl Vlfs {
     /// Spills what was cut, and lets what waits be free, once no client has waited for a while.
     pub(super) fn return_space(&mut self, cx: &mut Cx<'_>) {
         if self.space_due().is_some_and(|due| due <= cx.now) {
-            // What cannot be spilled is not looked at again.
-            if !self.spill_something(cx) {
-                self.cut.clear();
-            }
+            while let Some(&slice) = self.cut.first()
+                && !self.spill_alone(slice, cx)
+            {}
             return;
         }
         if !self.punching.hastens(&self.commits, cx) || self.commits.has_changes() {
@@ -308,7 +296,7 @@ impl Vlfs {
             return;
         }
         if !self.dirty.is_empty() {
-            self.commit_changes(cx);
+            self.begin_commit(Batch::default(), Commands::default(), cx);
         } else if !self.commits.is_durable() {
             self.commits.begin_flush(cx);
         } else if self.commits.noted() < self.last_with_changes {

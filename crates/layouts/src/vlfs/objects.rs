@@ -10,7 +10,9 @@ use super::patch::{Edit, Look};
 use super::pointers;
 use crate::eager::Mapped as _;
 use seekless_engine::checksum::Identity;
+use seekless_engine::io::IoError;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
+use std::collections::BTreeMap;
 
 /// A slice of the map: 128 objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,8 +21,6 @@ pub struct Slice {
     pub content: Content,
     /// Inode blocks that the open commit has written.
     pub fresh_groups: u8,
-    /// Bytes that the places of what the open commit has written take in a map block, at most.
-    pub fresh_bytes: usize,
 }
 
 /// Why something cannot be told of an object.
@@ -56,12 +56,16 @@ pub struct Objects {
     slices: Vec<Option<Box<Slice>>>,
     /// Inodes and indirect blocks in memory.
     pub nodes: Nodes,
+    /// Objects that cannot be spilled, as what leads to their blocks cannot be read. They take no
+    /// more changes, so that their patches leave room to the others of their slice.
+    pub lost: BTreeMap<ObjectNr, IoError>,
 }
 
 impl Objects {
     /// None yet, in so many slices.
     pub fn new(id: Identity, slices: u32) -> Objects {
-        Objects { id, slices: vec![None; slices as usize], nodes: Nodes::default() }
+        let nodes = Nodes::default();
+        Objects { id, slices: vec![None; slices as usize], nodes, lost: BTreeMap::new() }
     }
 
     /// A slice, if it ever had an object.

@@ -24,7 +24,7 @@ const FRESH: u8 = 0x80;
 /// Bytes before the checksums of a run.
 pub const RUN_HEAD: usize = 11;
 /// Bytes before those of a run that no object names here.
-const WRITTEN_HEAD: usize = 6;
+pub const WRITTEN_HEAD: usize = 6;
 /// Bytes of a cut.
 pub const CUT_BYTES: usize = 10;
 /// Bytes before those of an edit.
@@ -246,15 +246,12 @@ impl Patches {
             }
             let placed: Vec<(Within, Placed)> =
                 changes.placed.iter().map(|(&within, &one)| (within, one)).collect();
-            let mut rest = &placed[..];
-            while let Some(&(within, first)) = rest.first() {
-                let length = run_of(rest.iter().map(|&(within, one)| (within, one.entry)))
-                    .min(rest.iter().take_while(|(_, one)| one.fresh == first.fresh).count());
+            for run in runs(&placed) {
+                let (within, first) = run[0];
                 let fresh = if first.fresh { FRESH } else { 0 };
-                out.put(&[RUN | fresh, member, length as u8]);
+                out.put(&[RUN | fresh, member, run.len() as u8]);
                 out.put(&within.to_le_bytes());
-                put_entries(rest[..length].iter().map(|(_, one)| one.entry), out);
-                rest = &rest[length..];
+                put_entries(run.iter().map(|(_, one)| one.entry), out);
             }
             for (within, edits) in &changes.edits {
                 for edit in edits {
@@ -373,6 +370,24 @@ fn run_of(blocks: impl Iterator<Item = (Within, Entry)>) -> usize {
         next
     };
     blocks.take_while(in_order).take_while(follows).take(MOST_IN_RUN).count()
+}
+
+/// Blocks of an object, in ascending order, in the runs that one patch each names. None is empty.
+pub fn runs(placed: &[(Within, Placed)]) -> impl Iterator<Item = &[(Within, Placed)]> {
+    let mut rest = placed;
+    std::iter::from_fn(move || {
+        let (_, first) = rest.first()?;
+        let length = run_of(rest.iter().map(|&(within, one)| (within, one.entry)))
+            .min(rest.iter().take_while(|(_, one)| one.fresh == first.fresh).count());
+        let run;
+        (run, rest) = rest.split_at(length);
+        Some(run)
+    })
+}
+
+/// Bytes that edits of a block take.
+pub fn edit_bytes(edits: &[Edit]) -> usize {
+    edits.iter().map(|edit| EDIT_HEAD + edit.bytes.len()).sum()
 }
 
 /// Puts down where the first one lies, and the checksum of each.

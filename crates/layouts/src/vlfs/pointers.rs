@@ -234,11 +234,6 @@ impl Changed {
         self.release(old);
     }
 
-    /// Indirect blocks that [`Changed::write`] writes, at most.
-    pub fn to_write(&self) -> usize {
-        self.copies.len()
-    }
-
     /// Writes the indirect blocks that have changed, those further down first, and gives up those
     /// that lead nowhere. `put` writes one. Returns the inode, and what nothing needs then.
     pub fn write(mut self, mut put: impl FnMut(Bytes) -> Entry) -> (Inode, Vec<Entry>) {

@@ -19,6 +19,8 @@ use seekless_engine::units::SECONDS;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+mod lost;
+
 const DEVICE: u64 = 1500;
 
 fn made(device: u64) -> Cells {
@@ -123,6 +125,13 @@ impl Drive {
         let by_tail = drive.path == MountPath::Tail;
         assert!(by_tail || !clean, "a clean shutdown leaves a tail record");
         drive
+    }
+}
+
+impl Drive {
+    /// Mounts the medium as it is, whatever was done to it, on a device that works.
+    fn again_as_it_is(self, volatile: bool) -> Drive {
+        Drive::mount(CutMedium::new(self.medium.contents()), volatile, self.model)
     }
 }
 
@@ -395,7 +404,7 @@ fn used() -> (Cells, Model) {
         drive.flush();
     }
     for version in 10..300 {
-        drive.write(address(1, version as u32 % 50 * 2), 1, version).expect("room");
+        drive.write(address(1, version as u32 % 250 * 2), 1, version).expect("room");
         if version % 20 == 0 {
             drive.flush();
         }

@@ -6,7 +6,7 @@ use super::address::{
 use super::format::{Entry, PATCH_ROOM, looks_like_map};
 use super::objects::{Held, Unknown};
 use super::patch::{CUT_BYTES, EDIT_HEAD, RUN_HEAD, SUM_BYTES};
-use super::{RESERVE, Vlfs, spill};
+use super::{RESERVE, Vlfs};
 use crate::eager::commit::Batch;
 use crate::eager::place::Plan;
 use crate::eager::read::{Entries, invert_first};
@@ -20,8 +20,7 @@ use seekless_engine::transaction::{NAMED_BYTES, Patch, Transaction, patch_cost};
 use seekless_engine::units::{BLOCK_BYTES, BlockNr};
 use smallvec::SmallVec;
 
-/// Bytes in a map block, at most, for what one commit has written of a slice: as much again has
-/// room for the indirect blocks that lead to it.
+/// Bytes in a map block, at most, for what one request changes of a slice.
 pub(super) const FRESH_ROOM: usize = PATCH_ROOM / 2;
 
 // A transaction that says no more than its limit fits, whatever slice it is of.
@@ -30,7 +29,7 @@ const _: () = assert!(CUT_BYTES <= NAMED_BYTES as usize);
 const _: () = assert!(EDIT_HEAD + 1 <= patch_cost(1) as usize);
 
 /// Free blocks that only map blocks may take, for slices whose pointers have to be given out again.
-const LAST_RESERVE: u64 = 8;
+pub(super) const LAST_RESERVE: u64 = 8;
 
 /// One change of an object.
 #[derive(Clone, Debug)]
@@ -235,13 +234,8 @@ impl Vlfs {
         if takes.iter().any(|&(_, bytes)| bytes > FRESH_ROOM) {
             return Ready::Fails(IoError::NoSpace);
         }
-        for &(slice, bytes) in &takes {
-            let fresh = self.objects.slice(slice).map_or(0, |slice| slice.fresh_bytes);
-            let waiting = self.in_flight(slice);
-            if fresh + waiting > 0 && fresh + waiting + bytes > FRESH_ROOM {
-                // The next commit has to come first.
-                return self.starves();
-            }
+        if let Some(error) = self.is_of_lost(work) {
+            return Ready::Fails(error);
         }
         let in_flight = self.writes.iter().map(|one| one.takes.len()).sum::<usize>();
         let maps = (self.dirty.len() + takes.len() + in_flight) as u64;
@@ -250,29 +244,55 @@ impl Vlfs {
         if self.free.free() < blocks + maps + reserve {
             return self.starves();
         }
-        if !self.commits.is_serial() {
-            return Ready::Yes;
-        }
         for &(slice, bytes) in &takes {
-            if self.fits(slice, bytes) {
-                continue;
-            }
-            let needed = match spill::plan(&self.objects, slice) {
-                Ok(plan) => plan.blocks() as u64,
-                Err(unknown) => return self.need(unknown, cx).map_or(Ready::Waits, Ready::Fails),
-            };
-            if self.free.free() < blocks + maps + needed + LAST_RESERVE {
-                return self.starves();
-            }
-            if let Err(unknown) = self.spill(slice, cx) {
-                return self.need(unknown, cx).map_or(Ready::Waits, Ready::Fails);
-            }
-            if !self.fits(slice, bytes) {
-                // The rest is spilled when this much is written.
-                return self.starves();
+            match self.make_room(slice, bytes, blocks + maps, cx) {
+                Ready::Yes => {}
+                other => return other,
             }
         }
         Ready::Yes
+    }
+
+    /// Makes sure that so many bytes fit the patches of a slice: spills it if need be, leaving
+    /// `blocks` free blocks to others.
+    fn make_room(&mut self, slice: u32, bytes: usize, blocks: u64, cx: &mut Cx<'_>) -> Ready {
+        if self.fits(slice, bytes) {
+            // What writes in flight take goes to the next commit if need be.
+            let waiting = self.in_flight(slice);
+            return if self.fits(slice, bytes + waiting) { Ready::Yes } else { Ready::Waits };
+        }
+        let is_serial = self.commits.is_serial();
+        if !is_serial && self.commits.is_running() {
+            return self.starves();
+        }
+        let most = self.free.free().saturating_sub(blocks + LAST_RESERVE);
+        let Some(plan) = self.plan_spill(slice, most, cx) else { return Ready::Waits };
+        if plan.is_empty() {
+            let error = plan.lost.first().map(|(_, error)| *error);
+            return error.map_or_else(|| self.starves(), Ready::Fails);
+        }
+        self.spill(slice, plan, cx);
+        if !is_serial {
+            // A commit of its own, so that all that is written is on its way at once.
+            self.begin_commit(Batch::default(), Commands::default(), cx);
+        }
+        // If it still does not fit, the rest is spilled when this much is written.
+        if self.fits(slice, bytes) { Ready::Yes } else { self.starves() }
+    }
+
+    /// Why an object cannot take the blocks or bytes that this brings, if one cannot. What it gives
+    /// up it may.
+    fn is_of_lost(&self, work: &Work) -> Option<IoError> {
+        let lost = |at: BlockNr| self.objects.lost.get(&split(at).0).copied();
+        match work {
+            _ if self.objects.lost.is_empty() => None,
+            Work::Read { .. } | Work::Trim { .. } => None,
+            Work::Write { at, .. } => lost(*at),
+            Work::Group { all, .. } => {
+                let whole = all.changes().filter(|(_, piece)| piece.is_some()).map(|(at, _)| at);
+                whole.chain(all.patches().map(|(at, _)| at)).find_map(lost)
+            }
+        }
     }
 
     fn starves(&mut self) -> Ready {
@@ -506,10 +526,7 @@ impl Vlfs {
         let own = self.objects.slice_mut(slice);
         let patches = &mut own.content.patches;
         let superseded: SmallVec<[Entry; 1]> = match change {
-            Change::Place(_, entry) => {
-                own.fresh_bytes += RUN_HEAD + SUM_BYTES;
-                patches.place(member, within, *entry).into_iter().collect()
-            }
+            Change::Place(_, entry) => patches.place(member, within, *entry).into_iter().collect(),
             Change::Cut(_, count) => {
                 self.cut.insert(slice);
                 let end = u64::from(within) + count;

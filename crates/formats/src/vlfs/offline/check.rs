@@ -46,7 +46,7 @@ impl From<Findings> for Checked {
             list: list.into_iter().map(boxed).collect(),
             cut,
             unmounted: true,
-            recovers: true,
+            recovers: false,
             inodes: objects,
             directories,
             fragments: blocks,

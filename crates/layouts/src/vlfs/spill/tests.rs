@@ -1,8 +1,8 @@
 //! Spills against a model of what each block of a slice holds.
 
 use super::*;
-use crate::vlfs::address::{MOST_BLOCKS, address};
 use crate::vlfs::objects::Held;
+use crate::vlfs::patch::{EDIT_HEAD, Patches};
 use proptest::prelude::*;
 use seekless_engine::checksum::Sums;
 use std::collections::BTreeMap;
@@ -53,8 +53,14 @@ impl Bench {
 
     /// Spills; returns how many blocks were written.
     fn spill(&mut self) -> usize {
-        let plan = plan(&self.objects, 0).expect("all is in memory");
+        self.spill_within(usize::MAX)
+    }
+
+    /// Spills into so many blocks, and writes the map block.
+    fn spill_within(&mut self, blocks: usize) -> usize {
+        let plan = plan(&self.objects, 0, blocks).expect("all is in memory");
         let (most, mut written) = (plan.blocks(), Vec::new());
+        assert!(most <= blocks, "{most} of {blocks} blocks");
         let next = &mut self.next;
         let spilled = plan.carry_out(id(), |bytes| {
             let entry = Entry::new(*next, false, 0);
@@ -78,7 +84,34 @@ impl Bench {
             own.content.patches.take(object as u8);
             own.content.patches.put(object as u8, later);
         }
+        spilled.written.into_iter().for_each(|entry| own.content.patches.written(entry));
+        self.commit();
         count
+    }
+
+    fn patches(&mut self) -> &mut Patches {
+        &mut self.objects.slice_mut(0).content.patches
+    }
+
+    /// The map block of the slice has room for what it has to say.
+    fn commit(&mut self) {
+        let bytes = self.patches().encode();
+        assert!(bytes.len() <= PATCH_ROOM, "{} bytes", bytes.len());
+        assert_eq!(Patches::decode(&bytes).as_ref(), Some(&*self.patches()));
+        self.patches().settle();
+    }
+
+    /// Spills, commit by commit, until so many bytes more fit the patches.
+    fn make_room(&mut self, bytes: usize, blocks: usize) {
+        for _ in 0..1000 {
+            if self.patches().encoded_bytes() + bytes <= PATCH_ROOM - SPILL_ROOM {
+                return;
+            }
+            let before = self.patches().clone();
+            self.spill_within(blocks);
+            assert_ne!(before, *self.patches(), "each spill carries something out");
+        }
+        panic!("no end of spills");
     }
 
     fn check(&self, around: impl IntoIterator<Item = (u8, Within)>) {
@@ -143,6 +176,79 @@ proptest! {
     }
 }
 
+/// A change of a slice, of which one may be far from the next.
+#[derive(Clone, Debug)]
+enum Far {
+    Write(u8, Within, u32),
+    Cut(u8, Within, Within),
+    Edit(u8, Within, u16),
+    Commit,
+}
+
+/// A GiB, and twice as much, are a block of the second level and one of the third.
+fn far() -> impl Strategy<Value = Far> {
+    let member = || prop_oneof![2 => 0..4_u8, 1 => 0..128_u8];
+    let near = 0..3000_u32;
+    let each_gib = (0..500_u32, 0..2_u32).prop_map(|(gib, more)| gib * FAN_OUT * FAN_OUT + more);
+    let within =
+        move || prop_oneof![1 => near.clone(), 1 => 0..MOST_BLOCKS - 99, 2 => each_gib.clone()];
+    prop_oneof![
+        8 => (member(), within(), prop_oneof![4 => Just(1_u32), 1 => 1..97_u32])
+            .prop_map(|(member, within, count)| Far::Write(member, within, count)),
+        2 => (member(), within(), prop_oneof![1..600_u32, 1..MOST_BLOCKS])
+            .prop_map(|(member, from, count)| Far::Cut(
+                member,
+                from,
+                from.saturating_add(count).min(ATTRIBUTES + 1)
+            )),
+        2 => (member(), prop_oneof![9 => within(), 1 => Just(ATTRIBUTES)], 1..90_u16)
+            .prop_map(|(member, within, length)| Far::Edit(member, within, length)),
+        1 => Just(Far::Commit),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    /// Whatever the changes, and however far apart: a map block always has room for what its
+    /// commit has written, and a few spills have room for the next change.
+    #[test]
+    fn far_changes_fit_their_map_block(
+        steps in prop::collection::vec(far(), 1..500),
+        blocks in prop_oneof![Just(7_usize), 7..40_usize, Just(300)],
+    ) {
+        let mut bench = Bench::new();
+        for (number, step) in steps.iter().enumerate() {
+            match *step {
+                Far::Write(member, within, count) => {
+                    bench.make_room(count as usize * (RUN_HEAD + SUM_BYTES), blocks);
+                    let byte = number as u8 | 1;
+                    (within..within + count).for_each(|one| bench.write(member, one, byte));
+                }
+                Far::Cut(member, from, to) => {
+                    bench.make_room(CUT_BYTES, blocks);
+                    bench.cut(member, from, to);
+                }
+                Far::Edit(member, ATTRIBUTES, length) => {
+                    bench.make_room(EDIT_HEAD + usize::from(length), blocks);
+                    bench.patches().edit(member, ATTRIBUTES, 0, &vec![1; length.into()]);
+                }
+                Far::Edit(member, within, length) => {
+                    bench.make_room(EDIT_HEAD + usize::from(length), blocks);
+                    bench.edit(member, within, length, &vec![number as u8; length.into()]);
+                }
+                Far::Commit => bench.commit(),
+            }
+        }
+        bench.check([]);
+        while !bench.patches().is_empty() {
+            let before = bench.patches().clone();
+            bench.spill_within(blocks);
+            prop_assert!(before != *bench.patches(), "each spill carries something out");
+        }
+        bench.check([]);
+    }
+}
+
 #[test]
 fn attributes_go_into_the_inode() {
     let mut bench = Bench::new();
@@ -168,7 +274,7 @@ fn attributes_go_into_the_inode() {
 #[test]
 fn a_long_cut_is_carried_out_piece_by_piece() {
     let mut bench = Bench::new();
-    let pieces = 5 * MOST_INDIRECT;
+    let pieces = 5 * MOST_INDIRECT as u32;
     for index in 0..pieces {
         bench.write(0, DIRECT + index * FAN_OUT, 1);
         if index % 60 == 59 {
@@ -181,8 +287,8 @@ fn a_long_cut_is_carried_out_piece_by_piece() {
     bench.write(0, 700, 3);
     let mut spills = 0;
     while bench.objects.slice(0).is_some_and(|own| !own.content.patches.is_empty()) {
-        let plan = plan(&bench.objects, 0).expect("all is in memory");
-        assert!(plan.blocks() as u32 <= 2 * MOST_INDIRECT, "{} blocks", plan.blocks());
+        let plan = plan(&bench.objects, 0, usize::MAX).expect("all is in memory");
+        assert!(plan.blocks() <= 2 * MOST_INDIRECT, "{} blocks", plan.blocks());
         bench.spill();
         bench.check([(0, 3), (0, 700), (0, DIRECT), (0, DIRECT + FAN_OUT)]);
         spills += 1;
