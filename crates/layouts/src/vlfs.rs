@@ -112,6 +112,8 @@ pub struct Vlfs {
     dirty: BTreeSet<u32>,
     /// Slices with cuts: a spill frees what they cut.
     cut: BTreeSet<u32>,
+    /// Space is short, and a spill of what is there brought none back.
+    spilled_in_vain: bool,
     /// Slices as they were before the batch that is on its way.
     undo: Vec<(u32, Option<Slice>)>,
     /// Blocks that spills have put down, each with its place, until a commit writes them.
@@ -153,6 +155,7 @@ impl Vlfs {
             loads: Loads::new(LOAD, superblock.sums),
             dirty: BTreeSet::new(),
             cut: BTreeSet::new(),
+            spilled_in_vain: false,
             undo: Vec::new(),
             spilled: Vec::new(),
             free: FreeMap::new(superblock.device_blocks, options.arm),
@@ -299,7 +302,7 @@ impl Status for Vlfs {
         let keeps = self.reserve() + MAP_BLOCKS_KEPT;
         let comes = self.commits.waiting();
         let blocks = (self.free.free() + comes).saturating_sub(keeps);
-        let comes_back = !self.cut.is_empty() && self.requests.failed().is_none();
+        let comes_back = self.may_bring_back();
         let all = (self.device_blocks - FIXED_BLOCKS).saturating_sub(keeps);
         Some(Room { blocks, comes_back, all })
     }

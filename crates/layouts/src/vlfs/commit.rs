@@ -221,13 +221,8 @@ impl Vlfs {
     /// Spills a slice whose patches make something void, as a commit of its own. False if none can
     /// be spilled.
     fn spill_something(&mut self, cx: &mut Cx<'_>) -> bool {
-        let voids = |slice: u32| {
-            let own = self.objects.slice(slice);
-            let mut all = own.into_iter().flat_map(|own| own.content.patches.objects());
-            all.any(|(_, changes)| !changes.cuts.is_empty() || !changes.placed.is_empty())
-        };
         let any = self.objects.slices().map(|(slice, _)| slice);
-        let all: Vec<u32> = self.cut.iter().copied().chain(any).filter(|&one| voids(one)).collect();
+        let all: Vec<u32> = self.cut.iter().copied().chain(any).filter(|&one| self.has_void(one)).collect();
         all.into_iter().any(|slice| self.spill_alone(slice, cx))
     }
 
@@ -246,17 +241,43 @@ impl Vlfs {
         true
     }
 
+    /// True if patches of a slice may make something void.
+    fn has_void(&self, slice: u32) -> bool {
+        let own = self.objects.slice(slice);
+        let mut all = own.into_iter().flat_map(|own| own.content.patches.objects());
+        all.any(|(_, changes)| !changes.cuts.is_empty() || !changes.placed.is_empty())
+    }
+
+    /// True if free blocks are so few that clients may wait for some.
+    fn is_short(&self) -> bool {
+        self.free.free() < 2 * self.reserve()
+    }
+
+    /// True if a spill may bring space back: of what was cut, and where space is short of what else
+    /// patches make void.
+    pub(super) fn may_bring_back(&self) -> bool {
+        let may = self.requests.is_running() && self.requests.failed().is_none();
+        may && self.free.free() > 2 * LAST_RESERVE && (!self.cut.is_empty() || {
+            let mut slices = self.objects.slices().map(|(slice, _)| slice);
+            self.is_short() && !self.spilled_in_vain && slices.any(|slice| self.has_void(slice))
+        })
+    }
+
     /// When cuts are spilled though nothing happens. Never while that has to wait for something.
     pub(super) fn space_due(&self) -> Option<Time> {
-        let since = self.requests.idle_since().filter(|_| !self.cut.is_empty())?;
-        let may = self.requests.is_running() && self.requests.failed().is_none();
+        let since = self.requests.idle_since()?;
         let waits = self.commits.is_busy() || self.commits.has_changes() || !self.loads.is_empty();
-        (may && !waits && self.free.free() > RESERVE).then_some(since + REST)
+        let rest = if self.is_short() { 0 } else { REST };
+        (!waits && self.may_bring_back()).then_some(since + rest)
     }
 
     /// Spills what was cut, and lets what waits be free, once no client has waited for a while.
     pub(super) fn return_space(&mut self, cx: &mut Cx<'_>) {
         if self.space_due().is_some_and(|due| due <= cx.now) {
+            if self.cut.is_empty() {
+                self.spilled_in_vain = !self.spill_something(cx);
+                return;
+            }
             while let Some(&slice) = self.cut.first()
                 && !self.spill_alone(slice, cx)
             {}

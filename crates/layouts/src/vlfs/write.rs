@@ -549,6 +549,7 @@ impl Vlfs {
     /// A slice has changed: the next commit has a map block of it.
     pub(super) fn changed(&mut self, slice: u32, cx: &Cx<'_>) {
         self.dirty.insert(slice);
+        self.spilled_in_vain = false;
         self.commits.changed(cx.now);
     }
 
