@@ -99,6 +99,11 @@ pub enum MakeError {
     },
 }
 
+/// The formats that a crash test runs programs on: those that lie on blocks.
+fn kinds() -> impl Iterator<Item = Kind> {
+    Kind::all().filter(|kind| !kind.needs_objects)
+}
+
 /// The next multiple of a block.
 fn round_up(size: u64) -> u64 {
     size.next_multiple_of(BLOCK)
@@ -110,14 +115,14 @@ impl FromStr for FileSystem {
     fn from_str(name: &str) -> Result<FileSystem, String> {
         let own =
             |kind: Kind| OwnPolicy::of(kind).into_iter().map(move |one| FileSystem::Own(kind, one));
-        let all = FileSystem::ALL.into_iter().chain(Kind::all().flat_map(own));
+        let all = FileSystem::ALL.into_iter().chain(kinds().flat_map(own));
         all.into_iter().find(|fs| fs.to_string() == name).ok_or_else(|| {
             let ours = |kind: Kind| {
                 let policies = OwnPolicy::of(kind);
                 let policies: Vec<String> = policies.iter().map(OwnPolicy::to_string).collect();
                 format!("{}:{}", kind.qualified, policies.join("|"))
             };
-            let ours: Vec<String> = Kind::all().map(ours).collect();
+            let ours: Vec<String> = kinds().map(ours).collect();
             format!(
                 "unknown file system `{name}`; known are ext4, xfs, btrfs, f2fs, raw and {}",
                 ours.join(", ")
@@ -178,9 +183,8 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Choice, String> {
-        let kind = name
-            .strip_suffix(":all")
-            .and_then(|name| Kind::all().find(|kind| kind.qualified == name));
+        let kind =
+            name.strip_suffix(":all").and_then(|name| kinds().find(|kind| kind.qualified == name));
         match kind {
             Some(kind) => Ok(Choice::EveryPolicy(kind)),
             None => name.parse().map(Choice::One),

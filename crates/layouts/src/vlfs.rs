@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod objects;
 pub mod patch;
 mod pointers;
+pub mod reader;
 mod recover;
 mod spill;
 mod walk;

@@ -225,8 +225,9 @@ fn make_drive(args: &Args) -> Result<bool, Failure> {
             .hint("leave out --layout"));
     }
     let [path] = args.image.as_slice() else {
-        return Err(Failure::usage(format!("{title} lies in one image"))
-            .hint("give one file or device"));
+        return Err(
+            Failure::usage(format!("{title} lies in one image")).hint("give one file or device")
+        );
     };
     let existed = path.exists();
     let is_device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());

@@ -48,8 +48,11 @@ pub static KIND: KindDescriptor = KindDescriptor {
 /// The policies in which a planted bug can show.
 fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
     match bug {
-        PlantedBug::TransactionSplit | PlantedBug::UnitForgetsContent => &POLICIES,
-        bug if PlantedBug::MINIX.contains(&bug) => &POLICIES,
+        PlantedBug::TransactionSplit
+        | PlantedBug::UnitForgetsContent
+        | PlantedBug::AckBeforeDurable
+        | PlantedBug::ErrorSwallowed
+        | PlantedBug::MovedKeepsParent => &POLICIES,
         _ => &[],
     }
 }

@@ -78,7 +78,7 @@ impl Cache {
         Cache {
             shape,
             buffers: CowTable::default(),
-            places: Places::default(),
+            places: Places::new(shape.blocks()),
             order: Order::default(),
             zeros: Page::zeros(shape.block_bytes),
             dirty: 0,

@@ -222,7 +222,8 @@ impl Vlfs {
     /// be spilled.
     fn spill_something(&mut self, cx: &mut Cx<'_>) -> bool {
         let any = self.objects.slices().map(|(slice, _)| slice);
-        let all: Vec<u32> = self.cut.iter().copied().chain(any).filter(|&one| self.has_void(one)).collect();
+        let all: Vec<u32> =
+            self.cut.iter().copied().chain(any).filter(|&one| self.has_void(one)).collect();
         all.into_iter().any(|slice| self.spill_alone(slice, cx))
     }
 
@@ -257,10 +258,11 @@ impl Vlfs {
     /// patches make void.
     pub(super) fn may_bring_back(&self) -> bool {
         let may = self.requests.is_running() && self.requests.failed().is_none();
-        may && self.free.free() > 2 * LAST_RESERVE && (!self.cut.is_empty() || {
-            let mut slices = self.objects.slices().map(|(slice, _)| slice);
-            self.is_short() && !self.spilled_in_vain && slices.any(|slice| self.has_void(slice))
-        })
+        may && self.free.free() > 2 * LAST_RESERVE
+            && (!self.cut.is_empty() || {
+                let mut slices = self.objects.slices().map(|(slice, _)| slice);
+                self.is_short() && !self.spilled_in_vain && slices.any(|slice| self.has_void(slice))
+            })
     }
 
     /// When cuts are spilled though nothing happens. Never while that has to wait for something.

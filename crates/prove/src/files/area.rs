@@ -8,6 +8,10 @@ use seekless_formats::ffs::{SealKind, Sealer, load};
 
 /// A write in a few words; none if the medium has no superblock.
 pub fn of(medium: &mut Cells, write: &BlockWrite) -> Option<String> {
+    if seekless_layouts::read_superblock(&mut MediumDisk(medium)).is_ok() {
+        // Which part of a drive a block is depends on what was written before.
+        return Some("the drive".to_owned());
+    }
     match seekless_formats::minix::load(&mut MediumDisk(medium)) {
         Ok(geometry) => Some(of_minix(&geometry, write.at)),
         Err(_) => of_ffs(medium, write),

@@ -43,6 +43,11 @@ pub enum Rules {
         /// One of its policies.
         policy: PolicyKind,
     },
+    /// VLFS.
+    Vlfs {
+        /// One of its policies.
+        policy: PolicyKind,
+    },
     /// A contract that a test has changed, to see the prover find what it promises too much.
     Changed(&'static Contract),
 }
@@ -62,9 +67,10 @@ impl Rules {
 
     /// Those of a policy of a format; none if this program does not know it.
     pub fn of_kind(kind: Kind, policy: PolicyKind, data: DataMode) -> Option<Rules> {
-        match (kind.limits.allocates, policy) {
-            (true, _) => Rules::of(policy, data),
-            (false, policy) => kind.policies.contains(&policy).then_some(Rules::Minix { policy }),
+        match (kind.needs_objects, kind.limits.allocates) {
+            (true, _) => kind.policies.contains(&policy).then_some(Rules::Vlfs { policy }),
+            (false, true) => Rules::of(policy, data),
+            (false, false) => kind.policies.contains(&policy).then_some(Rules::Minix { policy }),
         }
     }
 
@@ -88,6 +94,8 @@ impl Rules {
             Rules::Minix { policy: PolicyKind::Unit } => &table::MINIX_UNIT,
             Rules::Minix { policy: PolicyKind::Atomic } => &table::MINIX_ATOMIC,
             Rules::Minix { .. } => &table::MINIX_ASYNC,
+            Rules::Vlfs { policy: PolicyKind::Sync } => &table::VLFS_SYNC,
+            Rules::Vlfs { .. } => &table::VLFS_ASYNC,
             Rules::Changed(contract) => contract,
         }
     }

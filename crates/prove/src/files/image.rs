@@ -6,6 +6,9 @@
 
 mod ffs;
 mod minix;
+mod vlfs;
+
+pub(crate) use vlfs::objects;
 
 use super::contract::damage::Damages;
 use super::tree::{Body, Found, Shared, Tree};
@@ -74,6 +77,8 @@ pub struct Trees {
     /// That of all objects here.
     sizes: Option<Sizes>,
     objects: Words<u64, Vec<Known>>,
+    /// Trees on drives of objects.
+    drives: Transcripts<Option<Result<Tree, FsError>>>,
 }
 
 #[derive(Debug)]
@@ -94,6 +99,9 @@ impl Trees {
         contents: &mut Contents,
         image: &mut [Content],
     ) -> Result<Tree, FsError> {
+        if kind.needs_objects {
+            return self.drives.play(contents, image, vlfs::tree);
+        }
         let sizes = self.geometries.play(contents, image, |disk| Sizes::load(kind, disk))?;
         if self.sizes.as_ref().is_none_or(|known| *known != sizes) {
             self.objects.clear();

@@ -5,7 +5,7 @@
 
 use super::contract::Rules;
 use super::contract::damage::Damages;
-use super::image::Trees;
+use super::image::{Trees, objects};
 use super::tree::Tree;
 use crate::memo::recorder::Done;
 use crate::memo::transcripts::Event;
@@ -15,7 +15,7 @@ use crate::subject::Recovery;
 use crate::violation::{Sort, Wrong};
 use seekless_engine::device::medium::Cells;
 use seekless_engine::disk::Disk;
-use seekless_formats::{Finding, Kind};
+use seekless_formats::{Finding, FsError, Kind};
 use std::rc::Rc;
 
 /// What is remembered between two looks.
@@ -53,7 +53,7 @@ pub fn rule_of(finding: &dyn Finding) -> Rule {
     match form.split([' ', '{']).next().unwrap_or_default() {
         "WrongSectors" => Rule::SectorCounts,
         "WrongParent" | "BadDots" => Rule::ParentEntries,
-        "BehindEnd" | "Leaked" | "Nameless" => Rule::NothingLeaked,
+        "BehindEnd" | "Leaked" | "Nameless" | "Noted" => Rule::NothingLeaked,
         _ => match finding.invariant() {
             Some(1) => Rule::NamesInUse,
             Some(2) => Rule::OneOwner,
@@ -79,10 +79,19 @@ pub fn counts(finding: &dyn Finding, judge: Rule) -> bool {
     rule_of(finding).applies_by(judge)
 }
 
+/// Calls with the volume that a file system lies on: the medium, or the objects of its drive.
+fn on<T>(
+    kind: Kind,
+    disk: &mut dyn Disk,
+    with: impl FnOnce(&mut dyn Disk) -> Result<T, FsError>,
+) -> Result<T, FsError> {
+    if kind.needs_objects { objects(disk, with) } else { with(disk) }
+}
+
 /// What a check finds that the rules do not allow; else whether it finds nothing at all, and which
 /// kinds of damage.
 fn checked(kind: Kind, rules: Rules, disk: &mut dyn Disk) -> Result<(bool, Damages), Wrong> {
-    let findings = (kind.check)(disk)
+    let findings = on(kind, disk, |disk| (kind.check)(disk))
         .map_err(|error| format!("the image cannot be checked: {error}"))
         .map_err(|story| Rule::ImageSound.wrong(Sort::Image, story))?;
     let count = |one: &dyn Finding| counts(one, Rule::ImageSound);
@@ -184,7 +193,7 @@ impl Looks {
         again: bool,
     ) -> Result<Rc<Tree>, Wrong> {
         let Looks { contents, checks, repairs, replays, marks, trees } = self;
-        if rules.contract().one_point {
+        if rules.contract().one_point && !kind.needs_objects {
             replays.play(contents, image, |disk| replayed(kind, disk))?;
         }
         if kind.limits.marks_unmounts {

@@ -3,6 +3,7 @@
 use super::ace::{self, Ace};
 use super::area;
 use super::contract::Rules;
+use super::image::objects;
 use super::looks::{Looks, Memory};
 use super::oracle::FileOracle;
 use super::tree::{Attrs, Tree};
@@ -14,19 +15,24 @@ use crate::subject::{Case, Disks, Recovery, Subject};
 use crate::violation::Wrong;
 use crate::volume::Mounted;
 use seekless_crash::contract::{Contract, Order};
+use seekless_crash::device::cut::CutMedium;
 use seekless_crash::device::volatile::TRANSACTION_BLOCKS;
 use seekless_crash::pending::BlockWrite;
 use seekless_crash::tear::Unit;
 use seekless_engine::data::Data;
 use seekless_engine::device::Device;
 use seekless_engine::device::medium::Cells;
+use seekless_engine::device::ram::Ram;
 use seekless_engine::disk::{Disk, MediumDisk};
 use seekless_engine::io::IoError;
-use seekless_engine::layout::MountOptions;
+use seekless_engine::layer::Layer;
+use seekless_engine::layout::{FormatOptions, MountOptions};
+use seekless_engine::node::Node;
 use seekless_engine::options::{Choice, Options};
 use seekless_engine::rng::Rng;
 use seekless_engine::units::{BLOCK_BYTES, BlockNr, MILLIS, SECONDS};
-use seekless_formats::{self as formats, Kind, MkfsOptions, MountedFs};
+use seekless_formats::{self as formats, FsError, Kind, MkfsOptions, MountedFs};
+use seekless_fs::block::disk::NodeDisk;
 use seekless_fs::block::plain::Plain;
 use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
 use seekless_fs::policy::PolicyKind;
@@ -136,6 +142,8 @@ const SHAPES: [Shape; 5] = [
     },
 ];
 
+/// Blocks of the smallest drive of objects that is proved.
+const LEAST_DRIVE: u64 = 400;
 /// Bytes of the log, where there is one: the smallest.
 const LOG: u64 = 1 << 20;
 /// Bytes for the addresses of a log in a file. A group is a multiple of it.
@@ -174,6 +182,24 @@ fn mkfs_options(kind: Kind, shape: &Shape, log: Option<PolicyKind>) -> MkfsOptio
     }
 }
 
+/// A new file system on a drive of its own, over so many blocks.
+fn drive_of(kind: Kind, blocks: u64) -> Cells {
+    let mut medium = CutMedium::new(Cells::new(blocks));
+    let objects = seekless_layouts::Kind::VLFS.largest_volume(blocks);
+    let format = FormatOptions::new(seekless_layouts::Kind::VLFS, objects, 7);
+    let disk = &mut MediumDisk(&mut medium);
+    seekless_layouts::format(disk, &format).expect("the shapes are possible");
+    let mounted = seekless_layouts::mount(disk, &MountOptions::default());
+    let (drive, ..) = mounted.expect("it was just made");
+    let device = Ram::new(Box::new(medium.clone()));
+    let (mut node, mut now) = (Node::new(drive, vec![Box::new(device)], 1), 0);
+    let options = MkfsOptions { id: 7, ..(kind.defaults)() };
+    let made = (kind.mkfs)(&mut NodeDisk::new(&mut node, &mut now), &options);
+    made.expect("the shapes are possible");
+    node.finish(&mut now);
+    medium.contents()
+}
+
 fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
     let make = || {
         let Shape { bytes, mut group, .. } = SHAPES[shape];
@@ -183,6 +209,9 @@ fn image_of(kind: Kind, shape: usize, log: Option<PolicyKind>) -> Cells {
             // groups behind it are as small as ever.
             group += LOG + LOG_ADDRESSES;
             bytes += LOG_ADDRESSES;
+        }
+        if kind.needs_objects {
+            return drive_of(kind, (bytes / BLOCK_BYTES as u64).max(LEAST_DRIVE));
         }
         let mut cells = Cells::new(bytes / BLOCK_BYTES as u64);
         let options = mkfs_options(kind, &Shape { group, ..SHAPES[shape] }, log);
@@ -219,6 +248,8 @@ pub(crate) const CONTRACTS: [Contract; 6] = [
 pub struct MountedFiles {
     kind: Kind,
     fs: Box<dyn MountedFs>,
+    /// Its drive, if it has one.
+    drive: Option<Box<dyn Layer>>,
     blocks_read: u64,
 }
 
@@ -231,7 +262,11 @@ impl Mounted for MountedFiles {
 
     fn join(self, mut devices: Vec<Box<dyn Device>>, _seed: u64) -> FileVolume {
         let device = devices.pop().expect("a file system has one device");
-        FileVolume::new(self.kind, self.fs, Plain::node(device))
+        let node = match self.drive {
+            Some(drive) => Node::new(drive, vec![device], 1),
+            None => Plain::node(device),
+        };
+        FileVolume::new(self.kind, self.fs, node)
     }
 }
 
@@ -340,9 +375,19 @@ impl FileSubject {
     ) -> Result<MountedFiles, String> {
         let core = CoreOptions { read_only: options.read_only, ..options.options.get(&CORE) };
         let journal = JournalOptions { data: self.data, ..options.options.get(&JOURNAL) };
-        let options = formats::MountOptions { core, policy: self.policy, journal, now: 1 };
-        let fs = (self.kind.mount)(&mut disk, &options).map_err(|error| error.to_string())?;
-        Ok(MountedFiles { kind: self.kind, fs, blocks_read: disk.read })
+        let chosen = formats::MountOptions { core, policy: self.policy, journal, now: 1 };
+        let cannot = |error: FsError| error.to_string();
+        if self.kind.needs_objects {
+            let drive = MountOptions { options: Options::default(), ..*options };
+            let drive = seekless_layouts::mount(&mut disk, &drive);
+            let (drive, ..) = drive.map_err(|error| error.to_string())?;
+            let mount = |disk: &mut dyn Disk| (self.kind.mount)(disk, &chosen);
+            let fs = objects(&mut disk, mount).map_err(cannot)?;
+            let (kind, drive, blocks_read) = (self.kind, Some(drive), disk.read);
+            return Ok(MountedFiles { kind, fs, drive, blocks_read });
+        }
+        let fs = (self.kind.mount)(&mut disk, &chosen).map_err(cannot)?;
+        Ok(MountedFiles { kind: self.kind, fs, drive: None, blocks_read: disk.read })
     }
 
     /// The workload of a case: one for each kind first.

@@ -299,7 +299,7 @@ impl Writer<'_> {
         let count = 1 + rng.below(most);
         let near = |border: u64, rng: &mut Rng| (border + rng.below(5)).saturating_sub(2);
         let at = match self.profile.far {
-            true if self.limits.file_bytes < u64::MAX && rng.chance(0.05) => {
+            true if self.limits.file_bytes < u64::from(u32::MAX) && rng.chance(0.05) => {
                 near(self.limits.file_bytes / 512, rng).saturating_sub(count)
             }
             true if rng.chance(0.6) => near(self.indirect(rng), rng),

@@ -11,8 +11,8 @@ use crate::tx::BlockNo;
 /// Blocks of a leaf.
 const LEAF: usize = 512;
 
-/// Blocks from here on are in the map. Volumes of blocks in a row end before it.
-const FAR: BlockNo = 1 << 31;
+/// Volumes of more blocks, 1 PiB, are sparse.
+const MOST_IN_A_ROW: u64 = 1 << 38;
 
 /// No buffer.
 const NONE: Slot = Slot::MAX;
@@ -24,10 +24,11 @@ struct Leaf {
 }
 
 /// Slots by block.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Places {
     leaves: Vec<Option<Part<Leaf>>>,
-    far: CowMap<BlockNo, Slot>,
+    /// In place of the leaves, of a sparse volume.
+    sparse: Option<CowMap<BlockNo, Slot>>,
 }
 
 /// Places of a block in the two levels.
@@ -38,17 +39,23 @@ fn places(block: BlockNo) -> (usize, usize) {
 }
 
 impl Places {
+    /// None yet, on a volume of so many blocks.
+    pub(super) fn new(blocks: u64) -> Places {
+        let sparse = (blocks > MOST_IN_A_ROW).then(CowMap::default);
+        Places { leaves: Vec::new(), sparse }
+    }
+
     /// Makes clones cheap.
     pub(super) fn share(&mut self) {
         self.leaves.iter_mut().flatten().for_each(|leaf| leaf.share(|_| {}));
-        self.far.share(|_| {});
+        self.sparse.iter_mut().for_each(|places| places.share(|_| {}));
     }
 
     /// The slot of a block.
     #[inline]
     pub(super) fn find(&self, block: BlockNo) -> Option<Slot> {
-        if block >= FAR {
-            return self.far.get(&block).copied();
+        if let Some(places) = &self.sparse {
+            return places.get(&block).copied();
         }
         let (leaf, within) = places(block);
         let leaf = self.leaves.get(leaf)?.as_deref()?;
@@ -58,8 +65,8 @@ impl Places {
     /// Notes the slot of a block that has none.
     pub(super) fn insert(&mut self, block: BlockNo, slot: Slot) {
         debug_assert!(self.find(block).is_none(), "block {block} has one buffer");
-        if block >= FAR {
-            self.far.insert(block, slot);
+        if let Some(places) = &mut self.sparse {
+            places.insert(block, slot);
             return;
         }
         let (leaf, within) = places(block);
@@ -75,8 +82,8 @@ impl Places {
     /// Forgets the slot of a block that has one.
     pub(super) fn remove(&mut self, block: BlockNo) {
         debug_assert!(self.find(block).is_some(), "block {block} has a buffer");
-        if block >= FAR {
-            self.far.remove(&block);
+        if let Some(places) = &mut self.sparse {
+            places.remove(&block);
             return;
         }
         let (number, within) = places(block);
@@ -95,18 +102,16 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Two regions are near, and two far.
-    fn at(region: u64, within: u64) -> BlockNo {
-        region / 2 * (FAR << 5) + region % 2 * 65_500 + within
-    }
-
     proptest! {
         /// It is a map, and clones keep what they had.
         #[test]
         fn places_and_their_clones_are_maps(
             steps in prop::collection::vec((0u64..4, 0u64..400), 1..400),
+            is_sparse in any::<bool>(),
         ) {
-            let (mut places, mut model) = (Places::default(), BTreeMap::new());
+            let (blocks, stride) = if is_sparse { (u64::MAX, 1 << 55) } else { (1 << 20, 65_500) };
+            let at = |region, within| region * stride + within;
+            let (mut places, mut model) = (Places::new(blocks), BTreeMap::new());
             let mut clones = Vec::new();
             for (slot, (region, within)) in steps.into_iter().enumerate() {
                 let block = at(region, within);

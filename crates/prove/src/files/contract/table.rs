@@ -206,6 +206,21 @@ pub const MINIX_ATOMIC: Contract = one_point("atomic", Synced, &[], &[D::Sectors
     .with(row(O::Allocate, Refused, &[]));
 /// The same, and content is part of the transactions.
 pub const MINIX_UNIT: Contract = Contract { policy: "unit", content: true, ..MINIX_ATOMIC };
+/// VLFS: an operation is one transaction, content too. A file that has lost its last name may be
+/// there until a mount gives it up.
+pub const VLFS_ASYNC: Contract = vlfs("vlfs-async", Synced);
+/// The same, answered when the transaction is durable.
+pub const VLFS_SYNC: Contract = vlfs("vlfs-sync", Acknowledged);
+
+const fn vlfs(policy: &'static str, names: Durable) -> Contract {
+    let plain = Contract { content: true, ..one_point(policy, names, &[], &[D::Sectors, D::Size]) };
+    plain
+        .with(row(O::Remove, names, &[D::Leak]))
+        .with(row(O::Replace, names, &[D::Leak]))
+        .with(row(O::Attributes, names, &[]))
+        .with(row(O::Allocate, Refused, &[]))
+}
+
 /// Log in a file.
 pub const LFFS_FILE: Contract = logged("lffs-file", Synced, ORDERED);
 /// Log at the end of the volume, answers when the log has it.
