@@ -257,7 +257,8 @@ impl Vlfs {
     /// True if a spill may bring space back: of what was cut, and where space is short of what else
     /// patches make void.
     pub(super) fn may_bring_back(&self) -> bool {
-        let may = self.requests.is_running() && self.requests.failed().is_none();
+        let goes_on = self.requests.is_running() && self.requests.failed().is_none();
+        let may = goes_on && !self.requests.is_read_only();
         may && self.free.free() > 2 * LAST_RESERVE
             && (!self.cut.is_empty() || {
                 let mut slices = self.objects.slices().map(|(slice, _)| slice);
