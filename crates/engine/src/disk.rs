@@ -94,8 +94,8 @@ pub trait Disk {
         0
     }
 
-    /// Carries out a transaction on a volume that takes patches: all of it is durable afterwards, or
-    /// nothing of it has happened.
+    /// Carries out a transaction on a volume that takes patches: all of it is durable afterwards,
+    /// or nothing of it has happened.
     ///
     /// # Errors
     /// What the volume reports; [`IoError::ReadOnly`] on others.

@@ -128,8 +128,8 @@ impl Node {
         self.layer.status().transaction_blocks()
     }
 
-    /// Bytes that a transaction may say, as [`Transaction::patch_bytes`] counts them; 0 if the volume
-    /// takes no patches.
+    /// Bytes that a transaction may say, as [`Transaction::patch_bytes`] counts them; 0 if the
+    /// volume takes no patches.
     pub fn patch_bytes(&self) -> u64 {
         let status = self.layer.status();
         if status.takes_patches() { status.patch_bytes() } else { 0 }

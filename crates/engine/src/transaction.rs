@@ -131,8 +131,8 @@ impl Transaction {
         self.patches.iter().map(|(&block, patches)| (block, patches.as_slice()))
     }
 
-    /// What it says beside the content of whole blocks, in bytes, at most: volumes that take patches
-    /// keep as much in one block of their map. See
+    /// What it says beside the content of whole blocks, in bytes, at most: volumes that take
+    /// patches keep as much in one block of their map. See
     /// [`patch_bytes`](crate::layer::Status::patch_bytes).
     pub fn patch_bytes(&self) -> u64 {
         let whole = |&at: &BlockNr| match objects::split(at).1 {

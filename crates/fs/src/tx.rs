@@ -232,7 +232,8 @@ pub trait Tx {
     /// [take patches](seekless_engine::layer::Status::takes_patches).
     fn cut(&mut self, _blocks: Range<BlockNo>) {}
 
-    /// Makes a block zeros without reading it, and without a change: the volume holds nothing there.
+    /// Makes a block zeros without reading it, and without a change: the volume holds nothing
+    /// there.
     fn hole(&mut self, _block: BlockNo, _kind: PageKind) {}
 
     /// Blocks that can still be changed before the volume is full, if it is one that says so.

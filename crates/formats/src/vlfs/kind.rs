@@ -51,7 +51,6 @@ fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
         PlantedBug::TransactionSplit
         | PlantedBug::UnitForgetsContent
         | PlantedBug::AckBeforeDurable
-        | PlantedBug::ErrorSwallowed
         | PlantedBug::MovedKeepsParent => &POLICIES,
         _ => &[],
     }

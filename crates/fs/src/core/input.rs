@@ -172,8 +172,8 @@ impl Core {
         }
     }
 
-    /// A block that was cut holds nothing, whatever the volume says before it knows. True for such a
-    /// one; those who wait for it can go on.
+    /// A block that was cut holds nothing, whatever the volume says before it knows. True for such
+    /// a one; those who wait for it can go on.
     fn is_nothing(&mut self, block: BlockNo, kind: PageKind) -> bool {
         if !self.policy.writes_patches() || !self.policy.is_cut(block) {
             return false;

@@ -26,7 +26,7 @@ pub(super) const FRESH_ROOM: usize = PATCH_ROOM / 2;
 // A transaction that says no more than its limit fits, whatever slice it is of.
 const _: () = assert!(RUN_HEAD + SUM_BYTES <= NAMED_BYTES as usize);
 const _: () = assert!(CUT_BYTES <= NAMED_BYTES as usize);
-const _: () = assert!(EDIT_HEAD + 1 <= patch_cost(1) as usize);
+const _: () = assert!(EDIT_HEAD < patch_cost(1) as usize);
 
 /// Free blocks that only map blocks may take, for slices whose pointers have to be given out again.
 pub(super) const LAST_RESERVE: u64 = 8;

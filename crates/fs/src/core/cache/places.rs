@@ -11,8 +11,8 @@ use crate::tx::BlockNo;
 /// Blocks of a leaf.
 const LEAF: usize = 512;
 
-/// Volumes of more blocks, 1 PiB, are sparse.
-const MOST_IN_A_ROW: u64 = 1 << 38;
+/// Volumes of more blocks, 256 TiB, are sparse: none of blocks in a row is larger.
+const MOST_IN_A_ROW: u64 = 1 << 36;
 
 /// No buffer.
 const NONE: Slot = Slot::MAX;
