@@ -181,6 +181,9 @@ pub enum ServeError {
         /// Its blocks.
         capacity: u64,
     },
+    /// The volume holds objects, and clients want blocks.
+    #[error("{} is the drive of a VLFS, which has no blocks to serve; mount it", .0.display())]
+    Objects(PathBuf),
     /// The image has labels in the headers of its sectors, the device has no headers.
     #[error(
         "{} keeps labels in sector headers, which only simulated disks have, and of those \
@@ -375,6 +378,7 @@ impl Opened {
         register(&mut control);
         // Before it is handled a signal that only asks would end the process.
         let usr1_fd = crate::signals::watch_usr1()?;
+        refuse_objects(options)?;
         let mounted = mount(options)?;
         let served = mounted.served(&options.listen.absolute(&uri), options.read_only);
         let Mounted {
@@ -522,6 +526,18 @@ fn export(read_only: bool, rotational: bool) -> Export {
         minimum_block: 1,
         preferred_block: BLOCK_BYTES as u32,
         maximum_payload: 32 << 20,
+    }
+}
+
+/// Refuses a volume without blocks. What cannot be read here the mount reports.
+fn refuse_objects(options: &ServeOptions) -> Result<(), ServeError> {
+    let Source::Image(path) = &options.source else { return Ok(()) };
+    let Ok(mut image) = image::open(path, true) else { return Ok(()) };
+    match seekless_layouts::read_superblock(&mut image) {
+        Ok(found) if seekless_layouts::Kind::of(&found).has_objects() => {
+            Err(ServeError::Objects(path.clone()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::volume::{Volume, json_members, json_recovery, print_members};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::layout::{Clock, MountOptions, MountReport};
+use seekless_engine::objects::WITHIN_BITS;
 use seekless_engine::size::Size;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
@@ -207,12 +208,16 @@ fn facts(path: &Path, superblock: &Superblock, stored_bytes: u64, used: Option<&
         "layout": Kind::of(superblock).name(),
         "format_version": version,
         "id": format!("{id:032x}"),
-        "volume_blocks": blocks,
-        "volume_bytes": blocks * BLOCK_BYTES as u64,
         "image_blocks": device_blocks,
         "image_bytes": device_blocks * BLOCK_BYTES as u64,
         "stored_bytes": stored_bytes,
     });
+    if Kind::of(superblock).has_objects() {
+        facts["objects"] = json!(blocks >> WITHIN_BITS);
+    } else {
+        facts["volume_blocks"] = json!(blocks);
+        facts["volume_bytes"] = json!(blocks * BLOCK_BYTES as u64);
+    }
     if let Some(used) = used {
         facts["stored_blocks"] = json!(used.stored);
         facts["capacity_blocks"] = json!(used.capacity);
@@ -249,7 +254,12 @@ fn of_image(args: &Args, path: &Path, out: &mut dyn Write) -> Outcome {
     } else if dcd::is_half(&superblock) {
         writeln!(out, "role     log of a volume whose origin is another device")?;
     }
-    writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?;
+    match kind.has_objects() {
+        true => writeln!(out, "objects  {} at most", blocks >> WITHIN_BITS)?,
+        false => {
+            writeln!(out, "volume   {} ({blocks} blocks of 4 KiB)", Size::from_blocks(blocks))?
+        }
+    }
     writeln!(out, "size     {} ({device_blocks} blocks)", Size::from_blocks(device_blocks))?;
     if !image.is_block_device() {
         let stored = Size::from_blocks(stored_bytes.div_ceil(BLOCK_BYTES as u64));

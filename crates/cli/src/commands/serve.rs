@@ -305,6 +305,7 @@ impl From<ServeError> for Failure {
             ServeError::BadAddress(_)
             | ServeError::Exposed(_)
             | ServeError::Spec(_)
+            | ServeError::Objects(_)
             | ServeError::DiskTooSmall { .. }
             | ServeError::LongPath(_)
             | ServeError::ManyDisks

@@ -61,3 +61,4 @@ mod status;
 mod switch_policy;
 mod traces;
 mod tree;
+mod vlfs;

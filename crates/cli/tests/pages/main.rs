@@ -69,6 +69,7 @@ pages! {
     switch_policy: "docs/manual/switch-policy.md",
     transactions: "docs/manual/transactions.md",
     minix: "docs/manual/minix.md",
+    vlfs: "docs/manual/vlfs.md",
     files: "docs/manual/files.md",
     fstab: "docs/manual/fstab.md",
     failed_member: "docs/manual/failed-member.md",
