@@ -208,9 +208,9 @@ pub const MINIX_ATOMIC: Contract = one_point("atomic", Synced, &[], &[D::Sectors
 pub const MINIX_UNIT: Contract = Contract { policy: "unit", content: true, ..MINIX_ATOMIC };
 /// VLFS: an operation is one transaction, content too. A file that has lost its last name may be
 /// there until a mount gives it up.
-pub const VLFS_ASYNC: Contract = vlfs("vlfs-async", Synced);
+pub const VLFS_ASYNC: Contract = vlfs("async", Synced);
 /// The same, answered when the transaction is durable.
-pub const VLFS_SYNC: Contract = vlfs("vlfs-sync", Acknowledged);
+pub const VLFS_SYNC: Contract = vlfs("sync", Acknowledged);
 
 const fn vlfs(policy: &'static str, names: Durable) -> Contract {
     let plain = Contract { content: true, ..one_point(policy, names, &[], &[D::Sectors, D::Size]) };
