@@ -300,7 +300,9 @@ impl Status for Vlfs {
     }
 
     fn room(&self) -> Option<Room> {
-        let keeps = self.reserve() + MAP_BLOCKS_KEPT;
+        // A reserve for what is there, and as much for inodes and indirect blocks that later spills
+        // write for the first time.
+        let keeps = 2 * self.reserve() + MAP_BLOCKS_KEPT;
         let comes = self.commits.waiting();
         let blocks = (self.free.free() + comes).saturating_sub(keeps);
         let comes_back = self.may_bring_back();
