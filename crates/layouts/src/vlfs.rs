@@ -119,6 +119,8 @@ pub struct Vlfs {
     undo: Vec<(u32, Option<Slice>)>,
     /// Blocks that spills have put down, each with its place, until a commit writes them.
     spilled: Vec<(u32, Piece)>,
+    /// The same of the commit on its way: a device need not give what is being written.
+    spilling: Vec<(u32, Piece)>,
     free: FreeMap,
     punching: Punching,
     placer: Placer,
@@ -159,6 +161,7 @@ impl Vlfs {
             spilled_in_vain: false,
             undo: Vec::new(),
             spilled: Vec::new(),
+            spilling: Vec::new(),
             free: FreeMap::new(superblock.device_blocks, options.arm),
             punching: Punching::new(
                 POOL_START..superblock.device_blocks - 1,

@@ -105,7 +105,8 @@ impl Vlfs {
     /// Writes what was spilled with these commands.
     pub(super) fn take_spilled(&mut self, commands: &mut Commands) {
         for (place, piece) in self.spilled.drain(..) {
-            commands.push_map(place, piece, ());
+            commands.push_map(place, piece.clone(), ());
+            self.spilling.push((place, piece));
         }
     }
 
@@ -170,6 +171,7 @@ impl Vlfs {
     /// A command of the commit has been answered.
     pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
         let Some(commit) = self.commits.part_done(done) else { return };
+        self.spilling.clear();
         match commit.has_failed() {
             true => self.take_back(),
             false => self.undo.clear(),

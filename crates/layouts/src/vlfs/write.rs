@@ -553,6 +553,13 @@ impl Vlfs {
         self.commits.changed(cx.now);
     }
 
+    /// The content of a block that a spill has put down and that may not be on the device.
+    fn unwritten(&self, entry: Entry) -> Option<Piece> {
+        let mut all = self.spilled.iter().chain(&self.spilling);
+        let (_, piece) = all.find(|(place, _)| *place == entry.place())?;
+        Some(if entry.escaped() { invert_first(piece) } else { piece.clone() })
+    }
+
     /// Begins the read that is next, once what it needs to know is in memory.
     fn begin_next_read(&mut self, cx: &mut Cx<'_>) {
         let Some(&Work::Read { request, at, count }) = self.requests.front() else { return };
@@ -560,7 +567,13 @@ impl Vlfs {
         let mut known: Vec<(u32, Piece)> = Vec::new();
         for index in 0..count {
             match self.objects.content(at + u64::from(index)) {
-                Ok(Held::At(entry)) => entries.push(entry),
+                Ok(Held::At(entry)) => match self.unwritten(entry) {
+                    Some(piece) => {
+                        known.push((index, piece));
+                        entries.push(Entry::UNMAPPED);
+                    }
+                    None => entries.push(entry),
+                },
                 Ok(Held::Hole) => entries.push(Entry::UNMAPPED),
                 Ok(Held::Bytes(bytes)) => {
                     debug_assert_eq!(bytes.len(), BLOCK_BYTES);
