@@ -339,8 +339,9 @@ impl FileSubject {
         })
     }
 
-    /// Every format that can be judged, under each of its policies, and with each mode of data if
-    /// the policy keeps a log.
+    /// Every format that each commit is judged by, under each of its policies, and with each mode of
+    /// data if the policy keeps a log. One above a drive of its own is judged when it is asked for:
+    /// its states take too long yet.
     pub fn all() -> Vec<FileSubject> {
         let modes = |policy: PolicyKind| {
             DataMode::ALL
@@ -354,7 +355,8 @@ impl FileSubject {
                 .flat_map(move |&policy| modes(policy).map(move |data| (policy, data)));
             both.filter_map(move |(policy, data)| FileSubject::with_data(kind, policy, data))
         };
-        Kind::all().filter(|kind| kind.is_proved).flat_map(of).collect()
+        let kinds = Kind::all().filter(|kind| kind.is_proved && !kind.needs_objects);
+        kinds.flat_map(of).collect()
     }
 
     /// True if a repair comes before a mount after a crash.
