@@ -340,8 +340,8 @@ impl FileSubject {
     }
 
     /// Every format that each commit is judged by, under each of its policies, and with each mode
-    /// of data if the policy keeps a log. One above a drive of its own is judged when it is asked for:
-    /// its states take too long yet.
+    /// of data if the policy keeps a log. One above a drive of its own is judged when it is asked
+    /// for: its states take too long yet.
     pub fn all() -> Vec<FileSubject> {
         let modes = |policy: PolicyKind| {
             DataMode::ALL
