@@ -19,7 +19,6 @@ use seekless_engine::units::SECONDS;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-mod checkpoints;
 mod lost;
 
 const DEVICE: u64 = 1500;
@@ -49,14 +48,6 @@ struct Drive {
     now: u64,
     model: Model,
     path: MountPath,
-    /// It has checkpoints, small as it is.
-    checkpoints: bool,
-}
-
-fn options(volatile: bool, checkpoints: bool) -> MountOptions<'static> {
-    let below = if checkpoints { 0 } else { u64::MAX };
-    let options = Options::default().with(&WALK_BELOW, below);
-    MountOptions { volatile, options, ..MountOptions::default() }
 }
 
 fn superblock(medium: &mut CutMedium) -> Superblock {
@@ -74,24 +65,16 @@ fn mounted(medium: &CutMedium, options: &MountOptions<'_>) -> (Vlfs, MountPath) 
 
 impl Drive {
     fn mount(medium: CutMedium, volatile: bool, model: Model) -> Drive {
-        Drive::mount_with(medium, (volatile, false), model)
-    }
-
-    fn mount_with(medium: CutMedium, (volatile, checkpoints): (bool, bool), model: Model) -> Drive {
-        let (volume, path) = mounted(&medium, &options(volatile, checkpoints));
+        let options = MountOptions { volatile, ..MountOptions::default() };
+        let (volume, path) = mounted(&medium, &options);
         let boxed = Box::new(medium.clone());
         let device = if volatile { Ram::volatile(boxed) } else { Ram::new(boxed) };
         let node = Node::new(Box::new(volume), vec![Box::new(device)], 1);
-        Drive { medium, node, now: 0, model, path, checkpoints }
+        Drive { medium, node, now: 0, model, path }
     }
 
     fn new(volatile: bool) -> Drive {
-        Drive::with(volatile, false)
-    }
-
-    fn with(volatile: bool, checkpoints: bool) -> Drive {
-        let medium = CutMedium::new(made(DEVICE));
-        Drive::mount_with(medium, (volatile, checkpoints), Model::new())
+        Drive::mount(CutMedium::new(made(DEVICE)), volatile, Model::new())
     }
 
     fn run(&mut self, io: Io) -> Outcome {
@@ -138,7 +121,7 @@ impl Drive {
             self.flush();
         }
         let contents = CutMedium::new(self.medium.contents());
-        let drive = Drive::mount_with(contents, (volatile, self.checkpoints), self.model);
+        let drive = Drive::mount(contents, volatile, self.model);
         let by_tail = drive.path == MountPath::Tail;
         assert!(by_tail || !clean, "a clean shutdown leaves a tail record");
         drive
@@ -153,13 +136,11 @@ impl Drive {
 }
 
 fn is_whole(medium: &CutMedium) {
-    for checkpoints in [false, true] {
-        let options = MountOptions { read_only: true, ..options(false, checkpoints) };
-        let (volume, _) = mounted(medium, &options);
-        let mut medium = medium.clone();
-        let report = check::check(&volume, &mut MediumDisk(&mut medium)).expect("it can be read");
-        assert_eq!(report.problems, Vec::<String>::new());
-    }
+    let options = MountOptions { read_only: true, ..MountOptions::default() };
+    let (volume, _) = mounted(medium, &options);
+    let mut medium = medium.clone();
+    let report = check::check(&volume, &mut MediumDisk(&mut medium)).expect("it can be read");
+    assert_eq!(report.problems, Vec::<String>::new());
 }
 
 #[derive(Clone, Debug)]
@@ -262,9 +243,8 @@ proptest! {
     fn requests_are_served_as_by_a_plain_map(
         steps in prop::collection::vec(step(), 1..60),
         volatile in any::<bool>(),
-        checkpoints in any::<bool>(),
     ) {
-        let (mut drive, mut seen) = (Drive::with(volatile, checkpoints), Vec::new());
+        let (mut drive, mut seen) = (Drive::new(volatile), Vec::new());
         for (version, step) in (1..).zip(&steps) {
             play(&mut drive, version, step, &mut seen);
             if let Step::Again(clean) = *step {
@@ -285,9 +265,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
         dies in 1..400_u64,
         fates in any::<u64>(),
-        checkpoints in any::<bool>(),
     ) {
-        let (mut drive, mut seen) = (Drive::with(true, checkpoints), Vec::new());
+        let (mut drive, mut seen) = (Drive::new(true), Vec::new());
         drive.medium.die_after(dies);
         // What each step left behind, from the last flush on.
         let mut since = vec![Model::new()];
@@ -315,15 +294,7 @@ proptest! {
         };
         let medium = CutMedium::new(drive.medium.cut(fate));
         is_whole(&medium);
-        let mut left = Drive::mount_with(medium, (true, checkpoints), Model::new());
-        left.is_whole();
-        // What it takes for free is free: nothing that is written now harms anything else.
-        left.node.idle(&mut left.now, 20 * SECONDS);
-        for within in 0..60 {
-            left.write(address(90, within * 3), 1, 5000).expect("room");
-        }
-        left.verify(&[]);
-        let mut left = left.again(true, false);
+        let mut left = Drive::mount(medium, true, Model::new());
         left.is_whole();
         let all: std::collections::BTreeSet<BlockNr> =
             since.iter().flat_map(|model| model.keys().copied()).chain(seen).collect();
@@ -475,7 +446,7 @@ fn a_block_of_wrong_bytes_takes_no_more_than_it_leads_to() {
     let is_right = |at: BlockNr, found: &[u8]| model[&at] == found;
     assert_eq!(shows(&cells, &model, is_right), (model.len(), 0));
     let (mut unmountable, mut partly) = (0, 0);
-    for place in Areas::new(3, DEVICE).end()..DEVICE - 1 {
+    for place in POOL_START..DEVICE - 1 {
         let mut damaged = cells.clone();
         let block = damaged.read(place, 1);
         let mut bytes = block.expect("memory").to_bytes().to_vec();

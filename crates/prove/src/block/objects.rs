@@ -9,7 +9,6 @@
 use seekless_engine::data::Data;
 use seekless_engine::io::{Breakdown, Done, Extent, Io, IoError, Op, Tag};
 use seekless_engine::layer::{Cx, Layer, Limits, Port, Status, Transactions};
-use seekless_engine::rng::Rng;
 use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, Time};
 use seekless_layouts::vlfs::Vlfs;
@@ -60,12 +59,6 @@ pub fn addresses() -> u64 {
 /// Blocks of a row on a device of so many: few enough that it never fills.
 pub fn blocks_on(device: u64) -> u64 {
     (device / 3).min(MOST_BLOCKS)
-}
-
-/// Whether a mount has checkpoints or walks all inodes. Both come in turn on the same volume. Of a
-/// stream of its own.
-pub fn walk_below(seed: u64) -> u64 {
-    if Rng::stream(seed, "checkpoints").chance(0.7) { 0 } else { u64::MAX }
 }
 
 impl Rows {

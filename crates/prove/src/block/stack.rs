@@ -32,7 +32,7 @@ use seekless_layouts::lfs::{
     CLEANING, Cleaning, HOT_PERCENT, INTERVAL, PARTIAL, Partial, VICTIMS, Victims,
 };
 use seekless_layouts::loge::options::{CLUSTERS, SORT};
-use seekless_layouts::vlfs::{Vlfs, WALK_BELOW};
+use seekless_layouts::vlfs::Vlfs;
 use seekless_layouts::vlog::{COMPACTION, Compaction, FILL_PERCENT};
 use std::collections::BTreeSet;
 
@@ -281,10 +281,8 @@ impl Subject for BlockSubject {
         // A stream of its own: what is drawn for other layouts stays as it was.
         let mut idling = Rng::stream(seed, "idling");
         let logical_disk = self.logical_disk(seed);
-        let walk_below = objects::walk_below(seed);
         self.caching(rng)
             .onto(logical_disk)
-            .with(&WALK_BELOW, walk_below)
             .with(&COMPACTION, Some(compaction))
             .with(&FILL_PERCENT, fill_percent)
             .with(&CLEANING, self.cleaning(rng))
