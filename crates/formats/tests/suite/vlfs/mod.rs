@@ -1,6 +1,7 @@
 //! VLFS through its library, above its drive in memory: against the model, at its limits, and on
 //! damaged images.
 
+mod damage;
 mod scripts;
 
 use seekless_engine::device::medium::Cells;
