@@ -5,22 +5,17 @@
 //! move, so the offset of an entry serves as a cookie of listings.
 
 use super::ondisk::attributes::Inode;
-use super::ondisk::{ObjectNr, block_of, blocks_for, kinds};
+use super::ondisk::{MOST_DIRECTORY_BLOCKS, ObjectNr, block_of, blocks_for, kinds};
 use super::volume::Volume;
 use crate::tree::chunk::{self, Damaged};
 use crate::tree::index;
-use seekless_engine::objects::MOST_BLOCKS;
 use seekless_engine::units::{BLOCK_BYTES, SECTOR_BYTES};
 use seekless_fs::call::{Errno, FileKind, Ino};
 use seekless_fs::tx::{Field, PageKind, SECTOR_CONTENT, Stop, Tx};
 use std::ops::{ControlFlow, Range};
 
-/// Blocks of a directory at most: an index holds the places of all names in memory.
-const MOST_DIRECTORY_BLOCKS: u64 = 1 << 20;
 /// Blocks that are read together.
 const AHEAD: u64 = 48;
-
-const _: () = assert!(MOST_DIRECTORY_BLOCKS < MOST_BLOCKS as u64);
 
 /// A directory and its attributes.
 pub type Dir<'a> = (ObjectNr, &'a Inode);

@@ -22,6 +22,9 @@ pub use seekless_engine::objects::ObjectNr;
 pub const ROOT_OBJECT: ObjectNr = ROOT as ObjectNr;
 /// Bytes of a file at most.
 pub const MOST_FILE_BYTES: u64 = MOST_BLOCKS as u64 * BLOCK_BYTES as u64;
+/// Blocks of a directory at most: a search reads them all, and an index holds the places of all
+/// names in memory.
+pub const MOST_DIRECTORY_BLOCKS: u64 = 1 << 16;
 /// Names of an object at most.
 pub const MOST_LINKS: u32 = 1 << 30;
 

@@ -7,6 +7,7 @@ mod failing;
 mod fork;
 mod guard_limit;
 mod images;
+mod large_directories;
 mod layouts;
 mod log_example;
 mod log_limit;

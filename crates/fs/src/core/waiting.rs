@@ -10,8 +10,9 @@ use seekless_engine::io::IoError;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Runs of one call at most. Each run that stops makes progress, because what it missed stays
-/// pinned; a call that exceeds this is a defect of its operation.
-pub const MOST_RUNS: u32 = 64;
+/// pinned; a call that exceeds this is a defect of its operation. An index of a directory of a GiB
+/// is built in as many.
+pub const MOST_RUNS: u32 = 8192;
 
 /// Calls that can run, and those that wait for blocks.
 #[derive(Clone, Debug, Default)]

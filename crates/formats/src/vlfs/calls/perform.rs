@@ -2,6 +2,7 @@
 
 use crate::steps::{found, joined, more, removed};
 use crate::vlfs::inodes;
+use crate::vlfs::ops::list::Listed;
 use crate::vlfs::ops::make::Make;
 use crate::vlfs::ops::rename::Rename;
 use crate::vlfs::ops::{self, Removed};
@@ -81,9 +82,14 @@ impl Act<'_, '_> {
             }
             Request::List { handle, cookie, most_bytes } => {
                 let ino = self.ino_of(handle)?;
-                let entries = ops::list::list(self.tx, self.vol, ino, cookie, most_bytes)?;
-                self.touch(ino)?;
-                Ok(Answer::Entries(entries).into())
+                let from = cookie.max(self.pending.state.at);
+                match ops::list::list(self.tx, self.vol, ino, from, most_bytes)? {
+                    Listed::From(at) => Ok(more(State { at, ..State::default() }, ino)),
+                    Listed::Entries(entries) => {
+                        self.touch(ino)?;
+                        Ok(Answer::Entries(entries).into())
+                    }
+                }
             }
             Request::Fsync { ino, .. } => self.fsync(ino),
             Request::Sync => Ok(Step::Durable(everything())),

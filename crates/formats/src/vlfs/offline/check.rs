@@ -13,8 +13,8 @@ use crate::vlfs::ondisk::attributes::Inode;
 use crate::vlfs::ondisk::slice::Slice;
 use crate::vlfs::ondisk::superblock::load;
 use crate::vlfs::ondisk::{
-    MOST_FILE_BYTES, ObjectNr, ROOT_OBJECT, attributes_of, block_of, blocks_for, is_slice, kinds,
-    next_slice,
+    MOST_DIRECTORY_BLOCKS, MOST_FILE_BYTES, ObjectNr, ROOT_OBJECT, attributes_of, block_of,
+    blocks_for, is_slice, kinds, next_slice,
 };
 use seekless_engine::disk::Disk;
 use seekless_engine::objects::{SLICE_OBJECTS, WITHIN_BITS, member_of, slice_of};
@@ -300,6 +300,9 @@ fn impossible(inode: &Inode) -> Option<&'static str> {
             Some("its text has no possible length")
         }
         Some(_) if inode.size > MOST_FILE_BYTES => Some("its size is more than a file can have"),
+        Some(FileKind::Directory) if blocks_for(inode.size) > MOST_DIRECTORY_BLOCKS => {
+            Some("its size is more than a directory can have")
+        }
         Some(FileKind::Directory) if !inode.size.is_multiple_of(BLOCK_BYTES as u64) => {
             Some("it is a directory of no whole blocks")
         }

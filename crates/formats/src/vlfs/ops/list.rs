@@ -14,9 +14,18 @@ const ENTRY_BYTES: usize = 24;
 /// Cookies of `.` and `..`; those of stored entries are their offset and this much more.
 const DOTS: u64 = 2;
 
-/// Entries behind a cookie, `.` and `..` included, as many as fit; at least one if there is one.
-/// A cookie says where the next entry is looked for. Entries do not move, so a cookie stays valid
-/// whatever comes and goes.
+/// What a step has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Entries; none at the end.
+    Entries(Vec<DirEntry>),
+    /// None before this cookie: call again with it.
+    From(u64),
+}
+
+/// Entries behind a cookie, `.` and `..` included, as many as fit; at least one if there is one. A
+/// long stretch of free entries takes several steps. A cookie says where the next entry is looked
+/// for. Entries do not move, so a cookie stays valid whatever comes and goes.
 ///
 /// # Errors
 /// [`Errno::NotDir`](seekless_fs::call::Errno::NotDir),
@@ -27,11 +36,11 @@ pub fn list(
     ino: Ino,
     cookie: u64,
     most_bytes: u32,
-) -> Result<Vec<DirEntry>, Stop> {
+) -> Result<Listed, Stop> {
     let (dir, inode) = inodes::directory(tx, vol, ino)?;
     let mut entries = Vec::new();
     if inode.links == 0 {
-        return Ok(entries);
+        return Ok(Listed::Entries(entries));
     }
     let mut room = most_bytes as usize;
     let mut take = |entry: DirEntry| {
@@ -49,29 +58,24 @@ pub fn list(
         let (kind, name) = (FileKind::Directory, Bytes::from_static(name));
         take(DirEntry { ino, kind, name, cookie: index + 1 });
     }
-    let mut from = cookie.saturating_sub(DOTS);
-    while from < inode.size {
-        let mut any = false;
-        let listed = names::list(tx, (dir, &inode), from, STEP_BLOCKS, |found, name| {
-            any = true;
-            take(DirEntry {
-                ino: Ino::from(found.object),
-                kind: kinds::kind_of(found.kind).unwrap_or(FileKind::File),
-                name: Bytes::copy_from_slice(name),
-                cookie: found.at + 1 + DOTS,
-            })
-        });
-        match listed {
-            // What stands before a damaged chunk is listed; the next call begins there and fails.
-            Err(Stop::Refused(_)) if any => break,
-            listed => listed?,
-        }
-        if any {
-            break;
-        }
-        // A long stretch of free entries: go on behind it.
-        let block_bytes = BLOCK_BYTES as u64;
-        from = (from / block_bytes + STEP_BLOCKS) * block_bytes;
+    let from = cookie.saturating_sub(DOTS);
+    let listed = names::list(tx, (dir, &inode), from, STEP_BLOCKS, |found, name| {
+        take(DirEntry {
+            ino: Ino::from(found.object),
+            kind: kinds::kind_of(found.kind).unwrap_or(FileKind::File),
+            name: Bytes::copy_from_slice(name),
+            cookie: found.at + 1 + DOTS,
+        })
+    });
+    match listed {
+        // What stands before a damaged chunk is listed; the next call begins there and fails.
+        Err(Stop::Refused(_)) if !entries.is_empty() => return Ok(Listed::Entries(entries)),
+        listed => listed?,
     }
-    Ok(entries)
+    let block_bytes = BLOCK_BYTES as u64;
+    let next = (from / block_bytes + STEP_BLOCKS) * block_bytes;
+    Ok(match entries.is_empty() && next < inode.size {
+        true => Listed::From(next + DOTS),
+        false => Listed::Entries(entries),
+    })
 }

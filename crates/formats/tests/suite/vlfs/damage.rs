@@ -75,7 +75,8 @@ fn a_sound_tree_has_no_findings_and_needs_no_repair() {
 
 #[test]
 fn each_kind_of_damage_is_found_and_mended() {
-    let each: [(&str, u32, u32, usize, &[u8]); 11] = [
+    let each: [(&str, u32, u32, usize, &[u8]); 12] = [
+        ("more than a directory can have", DIR, ATTRIBUTES, 19, &[0x20]),
         ("counts 9 names, has 1", FILE, ATTRIBUTES, 4, &[9]),
         ("counts 0 names, has 1", FILE, ATTRIBUTES, 4, &[0]),
         ("none of a possible kind", FILE, ATTRIBUTES, 0, &[0, 0x30]),

@@ -19,10 +19,10 @@ use seekless_fs::policy::PolicyKind;
 use seekless_layouts::Kind;
 
 /// A node, and the time that it has reached.
-type Timed = (Node, Time);
+pub type Timed = (Node, Time);
 
 /// A new file system on a device of so many blocks, that keeps what it completes or not.
-fn formatted(blocks: u64, volatile: bool) -> Timed {
+pub fn formatted(blocks: u64, volatile: bool) -> Timed {
     let mut cells = Cells::new(blocks);
     let objects = Kind::VLFS.largest_volume(blocks);
     let options = FormatOptions::new(Kind::VLFS, objects, 1);
@@ -45,7 +45,7 @@ fn node_of(mut cells: Cells, volatile: bool) -> Node {
 }
 
 /// Mounts with a cache so small that blocks come and go.
-fn mount((node, now): Timed, policy: PolicyKind) -> Blocking<Vlfs> {
+pub fn mount((node, now): Timed, policy: PolicyKind) -> Blocking<Vlfs> {
     let core = CoreOptions { cache_bytes: 256 << 10, ..CoreOptions::default() };
     let options = MountOptions { core, policy, now: 1, ..MountOptions::default() };
     let mounted = Blocking::mount_at(node, now, |disk| vlfs::mount(disk, &options));
