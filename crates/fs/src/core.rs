@@ -191,7 +191,7 @@ pub struct Core {
     /// Writes of [`Core::write_raw`] in flight.
     raw: usize,
     trims: trim::Trims,
-    /// What the volume last said of its space, if the policy writes transactions.
+    /// What the volume last said of its space.
     pub(crate) room: Option<Room>,
     /// What calls that wait for space were last told of it: blocks, and whether there may be more.
     told_room: Option<(u64, bool)>,
@@ -293,6 +293,11 @@ impl Core {
     /// The same with the block and what it holds.
     pub fn failure(&self) -> Option<&Failure> {
         self.failed.as_ref()
+    }
+
+    /// Asks the volume for its space.
+    pub(crate) fn ask_room(&mut self, below: &Below<'_>) {
+        self.room = below.node(0).layer.status().room();
     }
 
     /// True if calls that wait for space may find what they did not find when this was asked last.

@@ -208,6 +208,7 @@ impl<P: Personality> FileSystem for Mounted<P> {
     }
 
     fn pump(&mut self, cx: &mut FsCx<'_, '_>) {
+        self.core.ask_room(cx.below);
         self.run_ready(cx);
         self.delete_later(cx);
         self.store_late(cx.now());

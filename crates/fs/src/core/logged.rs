@@ -165,7 +165,7 @@ impl Core {
                 sectors: self.shape.sectors(),
             });
         }
-        self.room = below.node(0).layer.status().room();
+        self.ask_room(below);
         let is_due = self.policy.log_due().is_some_and(|due| due <= below.now());
         if is_due && !self.is_durable_at_once() {
             self.force_log(self.policy.log_end());

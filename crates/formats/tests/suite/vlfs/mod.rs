@@ -3,6 +3,7 @@
 
 mod damage;
 mod scripts;
+mod space;
 
 use seekless_engine::device::medium::Cells;
 use seekless_engine::device::ram::Ram;
