@@ -25,6 +25,7 @@ mod postmark;
 mod published;
 mod reads;
 mod recovery;
+mod remounts;
 pub mod report;
 mod responses;
 mod sdet;
@@ -39,6 +40,7 @@ mod trends;
 mod ufs;
 mod update;
 mod updates;
+mod vlfs;
 
 use chart::Chart;
 use claim::{Judge, agree};
@@ -83,6 +85,8 @@ pub enum Figure {
     VlogUpdate,
     /// Paper 000, figures 11 and 12.
     VlogBursts,
+    /// Paper 000, sections 3.2 and 3.3.
+    VlogRecover,
     /// All papers at once.
     Joint,
 }
@@ -109,7 +113,7 @@ const UFS_AND_LFS: [System; 2] =
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Figure; 16] = [
+    pub const ALL: [Figure; 17] = [
         Figure::JournalMicro,
         Figure::JournalPairs,
         Figure::JournalCrashes,
@@ -125,6 +129,7 @@ impl Figure {
         Figure::VlogLarge,
         Figure::VlogUpdate,
         Figure::VlogBursts,
+        Figure::VlogRecover,
         Figure::Joint,
     ];
 
@@ -145,6 +150,7 @@ impl Figure {
             Figure::VlogLarge => large::PARTS,
             Figure::VlogUpdate => update::PARTS,
             Figure::VlogBursts => bursts::PARTS,
+            Figure::VlogRecover => remounts::PARTS,
             Figure::Joint => joint::PARTS,
         }
     }
@@ -184,6 +190,8 @@ pub struct Settings {
     pub policies: Vec<PolicyKind>,
     /// Only these layouts; those of the figure if there are none.
     pub layouts: Vec<Kind>,
+    /// VLFS beside the systems of paper 000.
+    pub vlfs: bool,
 }
 
 impl Settings {

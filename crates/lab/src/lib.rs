@@ -20,6 +20,7 @@ pub mod news;
 pub mod oracle;
 pub mod pool;
 pub mod raw;
+pub mod remount;
 pub mod sim;
 pub mod system;
 pub mod tpcc;

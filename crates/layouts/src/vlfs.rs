@@ -51,7 +51,7 @@ use seekless_engine::layer::{Cx, Layer, Port, Room, Status, Transactions};
 use seekless_engine::layout::{
     CheckReport, FormatOptions, Layout, LayoutError, MountOptions, RecoverySteps,
 };
-use seekless_engine::options::Options;
+use seekless_engine::options::{Choice, Options};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::{Limits, RequestTable};
 use seekless_engine::superblock::Superblock;
@@ -60,6 +60,13 @@ use seekless_engine::units::{BlockNr, Time};
 use std::collections::BTreeSet;
 use std::fmt;
 use write::Install;
+
+/// Option: no change stays a patch. The form of the paper (section 3.3), to compare with: the
+/// format is the same.
+pub const LITERAL: Choice<bool> = Choice::switch(
+    "literal",
+    "With each change, write inode and indirect blocks anew in place of patches, to compare",
+);
 
 /// Blocks that a request of more is split into, and most blocks of a transaction: so many, each of
 /// them alone, have room in a map block beside what a spill of its slice has written.
@@ -70,7 +77,7 @@ const RESERVE: u64 = 64;
 /// of what it meets on its way.
 const MAP_BLOCKS_KEPT: u64 = 16;
 /// Device blocks for each object that a volume may have.
-const BLOCKS_OF_OBJECT: u64 = 4;
+const BLOCKS_OF_OBJECT: u64 = 2;
 /// Least pool: the reserve, and as much again to work with.
 const LEAST_POOL: u64 = 4 * RESERVE;
 
@@ -103,6 +110,8 @@ pub struct Vlfs {
     device_blocks: u64,
     /// The device has a head: one batch at a time, placed where the head is.
     headed: bool,
+    /// [`LITERAL`].
+    literal: bool,
     counters: Counters,
 
     requests: RequestTable,
@@ -152,6 +161,7 @@ impl Vlfs {
             blocks: superblock.blocks,
             device_blocks: superblock.device_blocks,
             headed: options.arm.is_some(),
+            literal: options.options.get(&LITERAL),
             counters: Counters::default(),
             requests: RequestTable::new(options.read_only),
             objects: Objects::new(superblock.identity(), slices),
@@ -361,7 +371,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     number: 9,
     name: "vlfs",
     summary: "the drive of VLFS: objects on one virtual log, small changes in its map blocks",
-    mount_options: &[&FILL_PERCENT, &PAST_UNREADABLE, &NO_PUNCH],
+    mount_options: &[&FILL_PERCENT, &LITERAL, &PAST_UNREADABLE, &NO_PUNCH],
     ..Descriptor::of::<Vlfs>()
 };
 
@@ -374,7 +384,7 @@ impl Layout for Vlfs {
         (objects * BLOCKS_OF_OBJECT).max(LEAST_POOL) + FIXED_BLOCKS
     }
 
-    /// As many objects as a quarter of the blocks of the device, in whole slices.
+    /// As many objects as half of the blocks of the device, in whole slices.
     fn largest_volume(device: u64) -> u64 {
         let pool = device.min(Self::MOST_DEVICE_BLOCKS).saturating_sub(FIXED_BLOCKS);
         let slices = (pool / BLOCKS_OF_OBJECT / u64::from(SLICE_OBJECTS)).max(1);

@@ -149,7 +149,7 @@ fn refuse_kind(args: &Args) -> Failure {
     match args.fs.needs_objects {
         true => {
             Failure::usage(format!("{names}: {title} lies on a drive of its own, with objects"))
-                .hint("--size makes it in a new file, --force on what is there")
+                .hint("--size makes it, with --force in place of what is there")
         }
         false => Failure::usage(format!("{names} is the drive of a VLFS, {title} needs blocks"))
             .hint("use --fs vlfs, or make another volume: --layout LAYOUT --force"),

@@ -25,6 +25,7 @@ Examples:
   seekless reproduce dcd/tree --quick
   seekless reproduce vlog/update --layout vlog,inplace --svg update.svg
   seekless reproduce joint --json
+  seekless reproduce vlog/all --with vlfs
   seekless reproduce journal/all --keep results     # again after a break: goes on
 
 Each figure is a set of runs of `seekless sim-fs`. The tables show the numbers of the paper beside
@@ -43,6 +44,10 @@ pub struct Args {
     /// Only these layouts, or others than those of the figure, separated by commas.
     #[arg(long, short, value_name = "LAYOUT", value_delimiter = ',')]
     layout: Vec<Kind>,
+    /// Also run VLFS, which paper 000 designed and did not build, where a figure of that paper has
+    /// other file systems: with patches, and literally as described.
+    #[arg(long = "with", value_name = "SYSTEM", value_parser = ["vlfs"])]
+    also: Vec<String>,
     /// Small amounts: shows that it works, in seconds. Rates are not those of the paper.
     #[arg(long)]
     quick: bool,
@@ -111,6 +116,7 @@ fn measured(args: &Args, figure: Figure, kept: Option<&mut Kept>) -> Result<Stri
         quick: args.quick,
         policies: args.policy.clone(),
         layouts: args.layout.clone(),
+        vlfs: args.also.iter().any(|system| system == "vlfs"),
     };
     let planted: BTreeMap<String, f64> = args.claim.iter().cloned().collect();
     let jobs = jobs(figure, &settings);

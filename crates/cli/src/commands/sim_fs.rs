@@ -286,7 +286,10 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
     let block = args.block.map_or(Ok(defaults.block), |bytes| size("--block", bytes))?;
     let fragment =
         args.fragment.map_or(Ok(defaults.fragment), |bytes| size("--fragment", bytes))?;
-    let bytes_per_inode = size("--bytes-per-inode", args.bytes_per_inode)?;
+    let bytes_per_inode = match args.fs.needs_objects {
+        true => defaults.bytes_per_inode,
+        false => size("--bytes-per-inode", args.bytes_per_inode)?,
+    };
     Ok(FilesOptions {
         program: args.program,
         amount: Amount {
@@ -303,7 +306,7 @@ fn options(args: &Args) -> Result<FilesOptions, Failure> {
             rest_seconds: args.rest,
             seed: args.seed,
         },
-        kind: args.layout,
+        kind: if args.fs.needs_objects { Kind::VLFS } else { args.layout },
         options: args.layout_flags.options.clone(),
         file_system: args.fs,
         mkfs: MkfsOptions {

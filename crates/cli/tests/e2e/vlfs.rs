@@ -56,6 +56,13 @@ fn drives_and_blocks_are_not_mixed_up() {
     assert!(!new.exists(), "what was refused leaves no file");
     let ended = run(seekless().arg("serve").arg(&image).args(["--listen", "localhost:0"]));
     assert!(ended.code() != 0 && ended.err.contains("no blocks to serve"), "{}", ended.err);
+    for tool in [["map", "/"], ["dump", ""]] {
+        let mut asked = seekless();
+        asked.arg("fs").arg(tool[0]).arg(&image);
+        asked.args(tool[1..].iter().filter(|word| !word.is_empty()));
+        let ended = run(&mut asked);
+        assert!(ended.code() != 0 && ended.err.contains("seekless dump"), "{}", ended.err);
+    }
     succeed(seekless().arg("mkfs").arg(&image).args(["--fs", "vlfs", "--force"]));
     succeed(seekless().arg("fsck").arg(&image));
 }

@@ -41,8 +41,7 @@ pub static KIND: KindDescriptor = KindDescriptor {
         Err(FsError::BadOption(why))
     },
     repair: super::repair,
-    // Only the drive knows where content lies.
-    extents: |disk, _| load(disk).map(|_| None),
+    extents: |disk, _| load(disk).and_then(|_| Err(only_the_drive_knows())),
 };
 
 /// The policies in which a planted bug can show.
@@ -54,6 +53,11 @@ fn planted(bug: PlantedBug) -> &'static [PolicyKind] {
         | PlantedBug::MovedKeepsParent => &POLICIES,
         _ => &[],
     }
+}
+
+fn only_the_drive_knows() -> FsError {
+    let why = "only the drive of a VLFS knows where its content lies; use `seekless dump`";
+    FsError::BadOption(why.to_owned())
 }
 
 fn no_log() -> FsError {

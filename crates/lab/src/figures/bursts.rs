@@ -12,7 +12,7 @@ use super::lfs::{self, LFS};
 use super::table::{Table, heads, told};
 use super::ufs::{host, mkfs};
 use super::updates::COUNTED;
-use super::{Parts, Settings, UFS_AND_LFS};
+use super::{Parts, Settings, UFS_AND_LFS, vlfs};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::{PhaseReport, UpdateReport};
 use crate::files::run::FilesOptions;
@@ -89,6 +89,13 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             };
             push(policy, VLOG, options);
         }
+        let options = FilesOptions {
+            amount: amount(vlog_blocks),
+            host: host(host_name),
+            ..FilesOptions::new(ProgramKind::Burst, vlfs::PATCHED.kind)
+        };
+        let variant = variant(host_name, burst_kb, idle_ms);
+        jobs.extend(vlfs::jobs(settings, DISK, &variant, &options));
     }
     jobs
 }
@@ -163,6 +170,7 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     let lfs = (lfs::POLICY.name(), LFS.name);
     let mut systems: Vec<(&'static str, &'static str)> = vec![lfs];
     systems.extend(results.policies_on(VLOG.name).into_iter().map(|policy| (policy, VLOG.name)));
+    systems.extend(vlfs::systems(results));
     for system in systems {
         for (name, value) in VALUES {
             let columns = bursts.iter().map(|kb| format!("{kb} KB"));
@@ -297,7 +305,8 @@ fn of_vlog(results: &Results<'_>, judge: &mut Judge<'_>, (bursts, idles): Points
 
 fn chart(results: &Results<'_>) -> Chart {
     let (bursts, idles) = ran(results);
-    let systems = [(lfs::POLICY.name(), LFS.name), (ufs(results), VLOG.name)];
+    let plain = [(lfs::POLICY.name(), LFS.name), (ufs(results), VLOG.name)];
+    let systems: Vec<_> = plain.into_iter().chain(vlfs::systems(results)).collect();
     let mut series = Vec::new();
     for system in systems {
         for &kb in &bursts {

@@ -9,6 +9,7 @@ use crate::files::recovery::{self, RecoveryError, RecoveryOptions, RecoveryRepor
 use crate::files::report::{FilesReport, PhaseReport};
 use crate::files::run::{self, FilesOptions, FilesRunError};
 use crate::raw::{self, RawError};
+use crate::remount::{self, RemountError, RemountOptions, RemountReport};
 use crate::sim::{Clock, SimError, SimOptions, Target, simulate};
 use crate::workload::{Pattern, Workload};
 use seekless_disk::spec::FastWrite;
@@ -50,6 +51,9 @@ pub enum FigureError {
     /// A mount after a crash.
     #[error("{0}: {1}")]
     Recovery(String, RecoveryError),
+    /// A mount of a volume alone.
+    #[error("{0}: {1}")]
+    Remount(String, RemountError),
     /// A number for a claim that the figure does not have.
     #[error("this figure has no claim {0} with a number; known are {1}")]
     NoClaim(String, String),
@@ -209,6 +213,8 @@ pub enum Work {
     Crashes(Box<CrashOptions>),
     /// A mount after a crash.
     Recovery(Box<RecoveryOptions>),
+    /// A mount of a volume alone.
+    Remount(Box<RemountOptions>),
 }
 
 /// A run.
@@ -239,6 +245,8 @@ pub enum Outcome {
     Crashes(Box<CrashReport>),
     /// A mount after a crash.
     Recovery(RecoveryReport),
+    /// A mount of a volume alone.
+    Remount(RemountReport),
 }
 
 impl Outcome {
@@ -376,6 +384,11 @@ impl Job {
                 let report = recovery::run(&target, options);
                 let report = report.map_err(|error| FigureError::Recovery(self.name(), error));
                 Ok(Outcome::Recovery(report?))
+            }
+            Work::Remount(options) => {
+                let report = remount::run(&target, options);
+                let report = report.map_err(|error| FigureError::Remount(self.name(), error));
+                Ok(Outcome::Remount(report?))
             }
         }
     }

@@ -6,7 +6,7 @@ use super::claim::Judge;
 use super::job::{self, IN_PLACE, Job, Key, LAYOUTS, Platform, Results, VLOG, ratio, spent_both};
 use super::table::{Table, heads, told};
 use super::ufs::{CLAIMED, host, mkfs};
-use super::{Parts, Settings, UFS_AND_LFS, lfs, ufs_policy};
+use super::{Parts, Settings, UFS_AND_LFS, lfs, ufs_policy, vlfs};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
@@ -53,6 +53,10 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             let key = Key { policy: lfs::POLICY.name(), volume: volume.name, variant };
             jobs.extend(job::files_on(&key, disk, options, (volume, &lfs::BOTH)));
         }
+        let amount = Amount { seed: settings.seed, ..Amount::one_user() };
+        let options = FilesOptions::new(ProgramKind::Large, vlfs::PATCHED.kind);
+        let options = FilesOptions { amount, host: host("sparc10"), ..options };
+        jobs.extend(vlfs::jobs(settings, disk, disk.name(), &options));
     }
     jobs
 }

@@ -8,10 +8,11 @@ use super::job::{
 };
 use super::table::{Table, heads, told};
 use super::ufs::{CLAIMED, host, mkfs};
-use super::{Parts, Settings, UFS_AND_LFS, lfs};
+use super::{Parts, Settings, UFS_AND_LFS, lfs, vlfs};
 use crate::files::programs::{Amount, ProgramKind};
 use crate::files::report::PhaseReport;
 use crate::files::run::FilesOptions;
+use seekless_fs::policy::PolicyKind;
 
 pub(super) const PARTS: Parts = Parts {
     name: "vlog/small",
@@ -53,6 +54,32 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             let key = Key { policy: lfs::POLICY.name(), volume: volume.name, variant };
             jobs.extend(job::files_on(&key, DISK, options, (volume, &lfs::BOTH)));
         }
+    }
+    let files = Some(if settings.quick { QUICK_FILES } else { FILES });
+    let amount = Amount { files, seed: settings.seed, ..Amount::one_user() };
+    let options = FilesOptions::new(ProgramKind::Small, vlfs::PATCHED.kind);
+    let options = FilesOptions { amount: amount.clone(), ..options };
+    let on_host = FilesOptions { host: host("sparc10"), ..options };
+    jobs.extend(vlfs::jobs(settings, DISK, DISK.name(), &on_host));
+    jobs.extend(disk_alone(settings, amount));
+    jobs
+}
+
+/// Files are made with a host that takes no time, on VLFS and on UFS on the virtual log.
+fn disk_alone(settings: &Settings, amount: Amount) -> Vec<Job> {
+    if !settings.vlfs || !settings.asks(PolicyKind::Sync) {
+        return Vec::new();
+    }
+    let mut jobs = Vec::new();
+    for disk in vlfs::DISKS {
+        let variant = vlfs::alone(disk);
+        let amount = amount.clone();
+        let options = FilesOptions::new(ProgramKind::Small, VLOG.kind);
+        let ufs = FilesOptions { amount, mkfs: mkfs(), policy: PolicyKind::Sync, ..options };
+        let key = Key { policy: POLICY, volume: VLOG.name, variant: variant.clone() };
+        jobs.extend(job::files_on(&key, disk, ufs.clone(), (VLOG, &[])));
+        let own = FilesOptions { kind: vlfs::PATCHED.kind, ..ufs };
+        jobs.extend(vlfs::jobs(settings, disk, &variant, &own));
     }
     jobs
 }
@@ -111,6 +138,7 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         judge.claim("V37/read", "UFS on the virtual log reads slightly slower than in place");
     claim.between(0.7, 1.0, speed("read"), because("read"));
     lfs_claims(results, judge);
+    vlfs::create_claims(results, judge, "create");
     vec![table]
 }
 

@@ -4,8 +4,8 @@
 use super::claim::Judge;
 use super::job::{IN_PLACE, Platform, Results, Told, VLOG, spent_in};
 use super::table::{Table, heads};
-use super::ufs_policy;
 use super::updates::{DATA_ONLY, PLATFORMS, fresh, ms};
+use super::{ufs_policy, vlfs};
 use crate::files::report::PhaseReport;
 use seekless_disk::specs;
 
@@ -48,7 +48,9 @@ pub(super) fn table(results: &Results<'_>) -> Table {
     let title = "where the time of an update goes at 80 %, in %";
     let mut table = Table::new(title, heads("platform, volume", PARTS.map(str::to_owned)));
     for platform in PLATFORMS {
-        for volume in [IN_PLACE.name, VLOG.name] {
+        let more = vlfs::systems(results).into_iter().filter(|(policy, _)| *policy == "sync");
+        let names = [IN_PLACE.name, VLOG.name].into_iter().chain(more.map(|(_, volume)| volume));
+        for volume in names {
             let cells = match shares(results, platform, volume) {
                 Ok(shares) => shares.map(Some).to_vec(),
                 Err(_) => vec![None; PARTS.len()],

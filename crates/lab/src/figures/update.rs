@@ -14,7 +14,7 @@ use super::job::{
 use super::table::{Table, heads, told};
 use super::ufs::{CLAIMED, host, mkfs};
 use super::updates::{DATA_ONLY, PLATFORMS, QUICK_UPDATES, amount, fresh, ms, volume_blocks};
-use super::{Parts, Settings, UFS_AND_LFS, generations, lfs, stacked, ufs_policy};
+use super::{Parts, Settings, UFS_AND_LFS, generations, lfs, stacked, ufs_policy, vlfs};
 use crate::files::host::Host;
 use crate::files::programs::ProgramKind;
 use crate::files::run::FilesOptions;
@@ -91,9 +91,50 @@ fn jobs(settings: &Settings) -> Vec<Job> {
             push(policy, host(name), disk, 80, true, fresh(name, disk));
         }
     }
+    jobs.extend(on_vlfs(settings, percents));
     jobs.extend(generations::jobs(settings));
     jobs.extend(buffered::jobs(settings));
     jobs
+}
+
+/// The same on VLFS, with files as large as those of UFS on the virtual log.
+fn on_vlfs(settings: &Settings, percents: &[u32]) -> Vec<Job> {
+    let options = |host: Host, disk: Platform, percent: u32, fresh: bool| {
+        let mut amount = amount(settings, volume_blocks(disk, VLOG.kind).unwrap_or(0), percent);
+        if fresh {
+            amount.rest_seconds = Some(REST_SECONDS);
+            amount.updates = Some(if settings.quick { QUICK_UPDATES } else { FRESH_UPDATES });
+        }
+        let plain = FilesOptions::new(ProgramKind::Update, vlfs::PATCHED.kind);
+        FilesOptions { amount, host, ..plain }
+    };
+    let mut jobs = Vec::new();
+    for &percent in percents {
+        for disk in [Platform::St19101, Platform::Hp97560] {
+            let options = options(Host::none(), disk, percent, false);
+            jobs.extend(vlfs::jobs(settings, disk, &curve("none", disk, percent), &options));
+        }
+        let disk = Platform::St19101;
+        let options = options(host("sparc10"), disk, percent, false);
+        jobs.extend(vlfs::jobs(settings, disk, &curve("sparc10", disk, percent), &options));
+    }
+    for (name, disk) in PLATFORMS {
+        let options = options(host(name), disk, 80, true);
+        jobs.extend(vlfs::jobs(settings, disk, &fresh(name, disk), &options));
+    }
+    jobs
+}
+
+/// The runs at which VLFS is compared with UFS on the virtual log, each with its name in a table.
+fn compared(results: &Results<'_>) -> Vec<(String, String)> {
+    let mut runs = Vec::new();
+    for disk in vlfs::DISKS {
+        for percent in percents(results).into_iter().filter(|percent| *percent >= 50) {
+            let label = format!("{} at {percent} %", disk.name());
+            runs.push((label, curve("none", disk, percent)));
+        }
+    }
+    runs
 }
 
 fn percents(results: &Results<'_>) -> Vec<u32> {
@@ -112,6 +153,8 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
         tables.push(by_utilisation(results, host, disk));
     }
     tables.push(platforms(results));
+    let runs: Vec<_> = compared(results).into_iter().chain(vlfs::on_platforms()).collect();
+    tables.extend(vlfs::against_ufs(results, &runs));
     tables.push(stacked::table(results));
     tables.push(generations::table(results));
     tables.push(buffered::table(results));
@@ -120,6 +163,7 @@ fn judge(results: &Results<'_>, judge: &mut Judge<'_>) -> Vec<Table> {
     faster(results, judge);
     stacked::claims(results, judge);
     generations::claim(results, judge);
+    vlfs::update_claims(results, judge, &compared(results));
     tables
 }
 

@@ -129,6 +129,14 @@ pub enum FilesRunError {
     /// It holds too little.
     #[error("a cache of {0} bytes that survives a power cut: it must hold {LEAST_NVRAM}")]
     SmallNvram(u64),
+    /// The file system lies on a drive of its own, or cannot lie on one.
+    #[error("{title} does not lie on a volume of {kind}")]
+    Objects {
+        /// The layout.
+        kind: Kind,
+        /// The name of the format.
+        title: &'static str,
+    },
     /// The volume does not fit.
     #[error(
         "a volume of {asked} blocks of 4 KiB: layout {kind} has room for {largest} on this disk"
@@ -186,6 +194,10 @@ pub fn run(
     if users == 0 || users > MOST_USERS {
         return Err(FilesRunError::Users(users));
     }
+    if options.kind.has_objects() != options.file_system.needs_objects {
+        let (kind, title) = (options.kind, options.file_system.title);
+        return Err(FilesRunError::Objects { kind, title });
+    }
     if options.nvram.is_some() && !NVRAM_POLICIES.contains(&options.policy) {
         return Err(FilesRunError::Nvram(options.policy.name()));
     }
@@ -235,7 +247,11 @@ impl<'o> World<'o> {
         }
         let largest = target.largest_volume(options.kind);
         let share = (target.blocks() as f64 * DEFAULT_UTILISATION) as u64;
-        let blocks = options.volume_blocks.unwrap_or(share.min(largest));
+        let blocks = match options.kind.has_objects() {
+            // As many addresses as go with all of the disk.
+            true => largest,
+            false => options.volume_blocks.unwrap_or(share.min(largest)),
+        };
         if blocks > largest {
             let kind = options.kind;
             return Err(FilesRunError::TooLarge { asked: blocks, kind, largest });
@@ -249,7 +265,7 @@ impl<'o> World<'o> {
         };
         let node = if options.one_lock { lock(node) } else { node };
         let node = if options.trust_completions { trust(node) } else { node };
-        let volume_bytes = node.layer.blocks() * BLOCK_BYTES as u64;
+        let volume_bytes = node.layer.blocks().saturating_mul(BLOCK_BYTES as u64);
         let (node, seen) = watch::watch(node);
         let mount = mount_options(options, &node, 0);
         let driver = FilesDriver::mount(node, |disk: &mut NodeDisk<'_>| {

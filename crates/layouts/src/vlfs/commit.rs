@@ -91,6 +91,9 @@ impl Vlfs {
         mut commands: Commands,
         cx: &mut Cx<'_>,
     ) {
+        if self.literal {
+            self.spill_all(cx);
+        }
         self.take_spilled(&mut commands);
         let mut slices = std::mem::take(&mut self.dirty);
         match slices.is_empty() {
@@ -100,6 +103,19 @@ impl Vlfs {
         let slices: Vec<u32> = slices.into_iter().collect();
         let appended = self.append(&slices, cx);
         self.send_commit(batch, commands, &appended, cx);
+    }
+
+    /// Spills what changed, as far as space and what is in memory allow.
+    fn spill_all(&mut self, cx: &mut Cx<'_>) {
+        let slices: Vec<u32> = self.dirty.iter().copied().collect();
+        for slice in slices {
+            let maps = self.dirty.len() as u64;
+            let most = self.free.free().saturating_sub(maps + LAST_RESERVE);
+            let plan = self.plan_spill(slice, most, cx).filter(|plan| !plan.is_empty());
+            if let Some(plan) = plan {
+                self.spill(slice, plan, cx);
+            }
+        }
     }
 
     /// Writes what was spilled with these commands.

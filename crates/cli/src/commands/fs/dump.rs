@@ -5,7 +5,7 @@ mod minix;
 use super::ImageArgs;
 use crate::failure::{Failure, Outcome};
 use crate::files::list::{letter, permissions, time};
-use crate::filesystem::{blame, blame_device};
+use crate::filesystem::{blame, blame_device, names};
 use seekless_engine::disk::Disk as _;
 use seekless_engine::io::IoError;
 use seekless_engine::units::SECTOR_BYTES;
@@ -53,6 +53,11 @@ fn dump(args: &Args, volume: &mut Volume, out: &mut dyn Write) -> Outcome {
     let kind = Kind::of(volume).map_err(|error| blame(&images, &error))?;
     if kind.name == minix::NAME {
         return minix::dump(&images, &args.inode, volume, out);
+    }
+    if kind.needs_objects {
+        let problem =
+            format!("{}: {} has no structures beside its drive", names(&images), kind.title);
+        return Err(Failure::usage(problem).hint("`seekless dump` shows those of the drive"));
     }
     let found = ffs::load(volume).map_err(|error| blame(&images, &error))?;
     let geometry = found.superblock.geometry().map_err(|error| blame(&images, &error))?;

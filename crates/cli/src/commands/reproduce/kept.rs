@@ -78,7 +78,8 @@ mod tests {
     use seekless_lab::figures::{Figure, Settings, jobs};
 
     fn some_jobs(seed: u64) -> Vec<Job> {
-        let settings = Settings { seed, quick: true, policies: vec![], layouts: vec![] };
+        let settings =
+            Settings { seed, quick: true, policies: vec![], layouts: vec![], vlfs: false };
         let mut jobs = jobs(Figure::ALL[0], &settings);
         jobs.retain(|job| matches!(job.work, Work::Files(_)));
         jobs
