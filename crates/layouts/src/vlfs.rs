@@ -68,6 +68,9 @@ pub const LITERAL: Choice<bool> = Choice::switch(
     "With each change, write inode and indirect blocks anew in place of patches, to compare",
 );
 
+/// Option: at the clean shutdown, no change stays a patch. What `seekless fs compact` asks for.
+pub const COMPACT: Choice<bool> = Choice::switch("compact", "Spill all patches at the end");
+
 /// Blocks that a request of more is split into, and most blocks of a transaction: so many, each of
 /// them alone, have room in a map block beside what a spill of its slice has written.
 pub const BLOCKS_AT_ONCE: u64 = 96;
@@ -122,6 +125,8 @@ pub struct Vlfs {
     dirty: BTreeSet<u32>,
     /// Slices with cuts: a spill frees what they cut.
     cut: BTreeSet<u32>,
+    /// With [`COMPACT`], slices that may have patches.
+    compacting: Option<BTreeSet<u32>>,
     /// Space is short, and a spill of what is there brought none back.
     spilled_in_vain: bool,
     /// Slices as they were before the batch that is on its way.
@@ -168,6 +173,7 @@ impl Vlfs {
             loads: Loads::new(LOAD, superblock.sums),
             dirty: BTreeSet::new(),
             cut: BTreeSet::new(),
+            compacting: options.options.get(&COMPACT).then(BTreeSet::new),
             spilled_in_vain: false,
             undo: Vec::new(),
             spilled: Vec::new(),
@@ -358,6 +364,7 @@ impl Status for Vlfs {
             ("spills", spills as f64),
             ("spilled_blocks_written", spilled_blocks as f64),
             ("blocks_loaded", loads as f64),
+            ("patch_bytes", self.objects.patch_bytes() as f64),
             ("free_blocks", self.free.free() as f64),
             ("free_tracks", f64::from(self.free.empty_tracks())),
             ("live_map_blocks", f64::from(self.tree.live())),

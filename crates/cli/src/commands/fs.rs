@@ -1,5 +1,6 @@
 //! `seekless fs`: works on the files of a file system that is not mounted, and syncs one that is.
 
+mod compact;
 mod copy;
 mod dump;
 mod log;
@@ -16,10 +17,11 @@ use crate::files::{Files, ToolError};
 use crate::filesystem::{JournalArgs, VolumeArgs, blame, blame_device, wall_clock, warn_of_damage};
 use clap::Subcommand;
 use seekless_engine::disk::Disk as _;
+use seekless_engine::options::Options;
 use seekless_formats::{Kind, MountOptions, MountedFs};
 use seekless_fs::call::Errno;
 use seekless_fs::core::CoreOptions;
-use seekless_serve::files::{Offline, Volume};
+use seekless_serve::files::{Offline, Volume, VolumeOptions};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -42,6 +44,7 @@ Examples:
   seekless fs map disk.img /var/db                     # where its bytes lie
   seekless fs switch-policy disk.img wafs-1async       # with a log from now on
   seekless fs log wal.img append                       # a volume that is a log
+  seekless fs compact disk.img                         # no small change waits in a log
   seekless fs sync /mnt                                # of a mounted file system
 
 All but `sync` are for a file system that is not mounted. Commands that change nothing read one
@@ -68,6 +71,8 @@ enum Tool {
     Dump(dump::Args),
     /// Show where the bytes of a file lie in the volume.
     Map(map::Args),
+    /// Write what waits as patches in the log of a VLFS where it belongs.
+    Compact(compact::Args),
     /// Choose how writes of metadata are ordered, and make a log if that needs one.
     SwitchPolicy(switch_policy::Args),
     /// Append to a volume that is a log, read it and trim it; read the log of a file system.
@@ -193,6 +198,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Tool::Tar(args) => tar(args, out),
         Tool::Dump(args) => dump::run(args, out),
         Tool::Map(args) => map::run(args, out),
+        Tool::Compact(args) => compact::run(args, out),
         Tool::SwitchPolicy(args) => switch_policy::run(args, out),
         Tool::Log(args) => log::run(args, out),
         Tool::Sync(args) => sync::run(args),
@@ -206,7 +212,18 @@ impl ImageArgs {
 
     /// Opens the volume.
     pub(super) fn open(&self, images: &[PathBuf], read_only: bool) -> Result<Volume, Failure> {
-        self.journal.open(&self.volume.options(images, read_only))
+        self.open_with(images, read_only, Options::default())
+    }
+
+    /// The same with options of the layout.
+    pub(super) fn open_with(
+        &self,
+        images: &[PathBuf],
+        read_only: bool,
+        chosen: Options,
+    ) -> Result<Volume, Failure> {
+        let plain = self.volume.options(images, read_only);
+        self.journal.open(&VolumeOptions { options: chosen, ..plain })
     }
 
     /// Opens the image, runs a tool on its files, and closes it. What the tool did before it failed

@@ -1,7 +1,7 @@
 //! Large clients on a mount: `pjdfstest`, `fsx`, a build, and PostgreSQL under load.
 
 use crate::harness::{command, eventually, run, succeed};
-use crate::mount::{Disk, Mounted, policies, possible};
+use crate::mount::{Disk, Mounted, VLFS, policies, possible, runs_on};
 use crate::require;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -27,13 +27,16 @@ fn calls_do_what_posix_says() {
     }
     let other = Disk::new("raw", "16M", &[]);
     let elsewhere = other.mount(&[]);
-    for policy in policies() {
-        for how in [&[][..], &["--writeback"]] {
-            let disk = Disk::with_policy(policy, "vlog", "128M", &["--bytes-per-inode", "4k"]);
-            let mounted = disk.mount(&[&["--policy", policy], how].concat());
-            pjdfstest(&disk, &mounted, &elsewhere);
-            mounted.unmount();
-            disk.is_clean();
+    let inodes = &["--bytes-per-inode", "4k"][..];
+    for (layout, more) in [("vlog", inodes), (VLFS, &[])] {
+        for policy in policies().filter(|policy| runs_on(policy, layout)) {
+            for how in [&[][..], &["--writeback"]] {
+                let disk = Disk::with_policy(policy, layout, "128M", more);
+                let mounted = disk.mount(&[&["--policy", policy], how].concat());
+                pjdfstest(&disk, &mounted, &elsewhere);
+                mounted.unmount();
+                disk.is_clean();
+            }
         }
     }
     elsewhere.unmount();
@@ -70,7 +73,8 @@ fn fsx_finds_no_wrong_byte() {
     if !possible() {
         return;
     }
-    for (layout, seed) in [("raw", "1"), ("inplace", "3"), ("vlog", "4"), ("lfs", "1")] {
+    for (layout, seed) in [("raw", "1"), ("inplace", "3"), ("vlog", "4"), ("lfs", "1"), (VLFS, "5")]
+    {
         let disk = Disk::new(layout, "64M", &[]);
         let config = disk.dir.path().join("fsx.toml");
         fs::write(&config, FSX).expect("write");
@@ -111,7 +115,12 @@ fn a_project_builds_on_it() {
     if !possible() {
         return;
     }
-    let disk = Disk::new("vlog", "64M", &["--bytes-per-inode", "8k"]);
+    for layout in ["vlog", VLFS] {
+        builds_a_project(&Disk::new(layout, "64M", &[]));
+    }
+}
+
+fn builds_a_project(disk: &Disk) {
     let mounted = disk.mount(&[]);
     let project = mounted.path("project");
     plant_project(&project);
@@ -210,7 +219,13 @@ fn postgres_works_on_it() {
     if !possible() {
         return;
     }
-    let disk = Disk::new("vlog", "512M", &[]);
+    for layout in ["vlog", VLFS] {
+        let disk = Disk::new(layout, "512M", &[]);
+        takes_a_cluster(&disk, (programs.clone(), owner));
+    }
+}
+
+fn takes_a_cluster(disk: &Disk, (programs, owner): (PathBuf, (u32, u32))) {
     fs::set_permissions(disk.dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
     let mounted = disk.mount(&[]);
     let (data, sockets) = (mounted.path("data"), disk.dir.path().join("sockets"));

@@ -2,7 +2,9 @@
 //! with the power of the disk. Each row that it has acknowledged must be there.
 
 use crate::harness::{Helper, command, run, seekless, succeed};
-use crate::mount::{Disk, Foreground, Mounted, policies, policies_of_one_device, possible};
+use crate::mount::{
+    Disk, Foreground, Mounted, VLFS, policies, policies_of_one_device, possible, runs_on,
+};
 use crate::require;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -36,6 +38,14 @@ print(db.execute('PRAGMA integrity_check').fetchone()[0], len(rows))
 /// is removed must be gone for good, for which only `EXTRA` syncs the directory.
 const WAYS: [(&str, &str); 4] =
     [("DELETE", "EXTRA"), ("TRUNCATE", "FULL"), ("WAL", "FULL"), ("PERSIST", "EXTRA")];
+
+/// The journals, each on another layout, and all on VLFS where that has the policy.
+fn ways(policy: &str) -> impl Iterator<Item = ((&'static str, &'static str), &'static str)> {
+    let on_vlfs = WAYS.into_iter().zip([VLFS; 4]);
+    let all = WAYS.into_iter().zip(["raw", "vlog", "inplace", "lfs"]).chain(on_vlfs);
+    let has_vlfs = runs_on(policy, VLFS);
+    all.filter(move |(_, layout)| has_vlfs || *layout != VLFS)
+}
 
 /// Rows after which the client, or what is below it, is killed.
 const ROWS: u64 = 25;
@@ -102,8 +112,10 @@ fn rows_survive_a_client_that_is_killed() {
     if !possible() {
         return;
     }
-    for policy in policies() {
-        let disk = Disk::with_policy(policy, "vlog", "32M", &[]);
+    let on =
+        |layout| policies().filter(move |one| runs_on(one, layout)).map(move |one| (one, layout));
+    for (policy, layout) in on("vlog").chain(on(VLFS)) {
+        let disk = Disk::with_policy(policy, layout, "32M", &[]);
         let mut acknowledged = 0;
         for way in WAYS {
             let mounted = disk.mount(&["--policy", policy]);
@@ -127,7 +139,7 @@ fn rows_survive_the_process_of_the_mount() {
         return;
     }
     for policy in policies() {
-        for (way, layout) in WAYS.into_iter().zip(["raw", "vlog", "inplace", "lfs"]) {
+        for (way, layout) in ways(policy) {
             let disk = Disk::with_policy(policy, layout, "32M", &[]);
             let mut daemon = Foreground::with(&disk, &["--policy", policy]);
             let mut client = Client::start(&disk.point(), way);
@@ -172,7 +184,7 @@ fn rows_survive_a_power_cut() {
         return;
     }
     for policy in policies_of_one_device() {
-        for (way, layout) in WAYS.into_iter().zip(["raw", "vlog", "inplace", "lfs"]) {
+        for (way, layout) in ways(policy) {
             for seed in 1..=3 {
                 let (acknowledged, found) = cut(policy, layout, way, &format!("seed={seed}"));
                 assert!(

@@ -2,7 +2,7 @@
 
 use crate::block_device::Loop;
 use crate::harness::{command, pattern, run, seekless, succeed, temp_dir};
-use crate::mount::{Disk, Foreground, Mounted, possible};
+use crate::mount::{Disk, Foreground, Mounted, VLFS, possible};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,30 @@ fn a_failed_read_is_named_and_ends_nothing() {
     assert!(own.iter().all(|line| line.contains("block ")) && !own.is_empty(), "{said}");
     let image = format!("WARN seekless: {}: ", disk.image().display());
     assert!(device.iter().all(|line| line.contains(&image)) && !device.is_empty(), "{said}");
+}
+
+#[test]
+fn what_is_there_is_read_after_a_write_has_failed() {
+    if !possible() {
+        return;
+    }
+    for layout in ["inplace", "vlog", VLFS] {
+        let disk = Disk::new(layout, "32M", &[]);
+        let mounted = disk.mount(&[]);
+        for n in 0..20 {
+            fs::write(mounted.path(&n.to_string()), pattern(n, 20_000)).expect("write");
+        }
+        mounted.unmount();
+        let mounted = disk.mount_with_control(&[]);
+        disk.control(&["arm", "eio-write=0+64M"]);
+        write_synced(&mounted.path("late"), b"content").expect_err("it fails");
+        for n in 0..20 {
+            let found = fs::read(mounted.path(&n.to_string()));
+            assert!(found.expect("read") == pattern(n, 20_000), "{layout}, {n}");
+        }
+        mounted.unmount();
+        disk.repair();
+    }
 }
 
 #[test]

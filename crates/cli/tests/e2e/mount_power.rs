@@ -1,7 +1,9 @@
 //! Mounted file systems over a disk whose power goes: what programs notice, and what is left.
 
 use crate::harness::{run, seekless, succeed};
-use crate::mount::{Disk, Mounted, has_transactions, policies_of_one_device, possible};
+use crate::mount::{
+    Disk, Mounted, VLFS, has_transactions, policies_of_one_device, possible, runs_on,
+};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -67,7 +69,8 @@ fn a_power_cut_takes_only_what_was_not_synced() {
         return;
     }
     for policy in policies_of_one_device() {
-        for layout in ["raw", "inplace", "vlog", "lfs"] {
+        let layouts = ["raw", "inplace", "vlog", "lfs", VLFS];
+        for layout in layouts.into_iter().filter(|layout| runs_on(policy, layout)) {
             let lost = (1..=4).filter(|&seed| cut_takes_unsynced(policy, layout, seed)).count();
             assert!(
                 lost > 0,
@@ -110,7 +113,8 @@ fn a_power_cut_takes_nothing_that_fs_sync_has_covered() {
     if !possible() {
         return;
     }
-    for (layout, more) in [("raw", &[][..]), ("vlog", &["--writeback"]), ("lfs", &[])] {
+    for (layout, more) in [("raw", &[][..]), ("vlog", &["--writeback"]), ("lfs", &[]), (VLFS, &[])]
+    {
         let disk = Disk::new(layout, "32M", &[]);
         let faults = ["--faults", "unflushed=lose", "--policy", "async"];
         let mounted = disk.mount_with_control(&[&faults[..], more].concat());

@@ -38,6 +38,36 @@ fn a_tree_comes_back_and_leaves_no_damage() {
 }
 
 #[test]
+fn patches_go_where_they_belong() {
+    let dir = temp_dir();
+    let image = made(dir.path());
+    let source = dir.path().join("source");
+    fs::create_dir(&source).expect("a directory");
+    for number in 0..20 {
+        fs::write(source.join(number.to_string()), "a few words").expect("a file");
+    }
+    succeed(seekless().args(["fs", "cp"]).arg(&image).arg(&source).arg(":/"));
+    let patches = || -> (u64, u64) {
+        let told = succeed(seekless().args(["fs", "compact", "--json"]).arg(&image));
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let number = |name: &str| told[name].as_u64().expect("a number");
+        (number("before_bytes"), number("after_bytes"))
+    };
+    let (before, after) = patches();
+    assert!(before > 500 && after == 0, "{before} to {after}");
+    assert_eq!(patches(), (0, 0));
+    succeed(seekless().arg("check").arg(&image));
+    succeed(seekless().arg("fsck").arg(&image));
+    let back = dir.path().join("back");
+    succeed(seekless().args(["fs", "cp"]).arg(&image).arg(":/source").arg(&back));
+    succeed(command("diff").arg("-r").args([&source, &back]));
+    let plain = dir.path().join("plain.img");
+    succeed(seekless().args(["mkfs", "--fs", "ffs", "--size", "8M"]).arg(&plain));
+    let refused = run(seekless().args(["fs", "compact"]).arg(&plain));
+    assert!(refused.code() == 2 && refused.err.contains("keeps no patches"), "{}", refused.err);
+}
+
+#[test]
 fn drives_and_blocks_are_not_mixed_up() {
     let dir = temp_dir();
     let image = made(dir.path());
@@ -56,11 +86,12 @@ fn drives_and_blocks_are_not_mixed_up() {
     assert!(!new.exists(), "what was refused leaves no file");
     let ended = run(seekless().arg("serve").arg(&image).args(["--listen", "localhost:0"]));
     assert!(ended.code() != 0 && ended.err.contains("no blocks to serve"), "{}", ended.err);
-    for tool in [["map", "/"], ["dump", ""]] {
+    let letter = dir.path().join("letter");
+    fs::write(&letter, "Dear Rich").expect("a file");
+    succeed(seekless().args(["fs", "cp"]).arg(&image).arg(&letter).arg(":/"));
+    for tool in [&["map", "/letter"][..], &["dump"]] {
         let mut asked = seekless();
-        asked.arg("fs").arg(tool[0]).arg(&image);
-        asked.args(tool[1..].iter().filter(|word| !word.is_empty()));
-        let ended = run(&mut asked);
+        let ended = run(asked.arg("fs").arg(tool[0]).arg(&image).args(&tool[1..]));
         assert!(ended.code() != 0 && ended.err.contains("seekless dump"), "{}", ended.err);
     }
     succeed(seekless().arg("mkfs").arg(&image).args(["--fs", "vlfs", "--force"]));

@@ -85,6 +85,11 @@ impl<'c> CoreTx<'c> {
         CoreTx { core, now }
     }
 
+    /// True if it has changed something that the log has no room for.
+    pub fn lacks_log_room(&self) -> bool {
+        !self.core.scratch.touched.is_empty() && self.core.lacks_log_room()
+    }
+
     /// Ends the transaction: its edits stand. `at` is the time of the driver.
     pub fn commit(self, at: Time) -> Settle {
         let core = self.core;

@@ -123,7 +123,7 @@ impl<P: Personality> Mounted<P> {
     /// A call that changes nothing, where the log takes no change.
     fn next_reader(&mut self, cx: &mut FsCx<'_, '_>) -> Option<Pending<P::Mark>> {
         let reads = |pending: &Pending<P::Mark>| match &pending.work {
-            Work::Request(request) => !request.is_change(),
+            Work::Request(request) => !request.is_change() && !pending.notes,
             Work::Reap(_) | Work::Store | Work::Free(_) | Work::Background => false,
         };
         if let Some(pending) = self.next_ready(reads, cx) {
@@ -198,6 +198,15 @@ impl<P: Personality> Mounted<P> {
         assert!(pending.runs < MOST_RUNS, "{:?} stops again and again", pending.work);
         let mut tx = CoreTx::new(&mut self.core, pending.now);
         let outcome = self.format.perform(&mut tx, &self.handles, &pending);
+        if outcome.is_ok() && tx.lacks_log_room() {
+            // A read that notes its time.
+            tx.undo();
+            self.format.roll_back();
+            (pending.runs, pending.notes) = (0, true);
+            self.core.unpin(&mut pending.pins);
+            let key = self.parked.insert(pending);
+            return self.core.make_ready(key);
+        }
         match outcome {
             Ok(step) => {
                 let settle = tx.commit(cx.now());

@@ -66,6 +66,8 @@ pub struct Pending<M> {
     pub again: bool,
     /// A deletion that was put off, or a sync that waits for some.
     pub late: bool,
+    /// It reads, and notes the time of that: the log must have room.
+    pub notes: bool,
 }
 
 impl<M> Pending<M> {
@@ -76,7 +78,7 @@ impl<M> Pending<M> {
 
     fn new(id: Option<CallId>, who: Credentials, now: Timestamp, work: Work) -> Pending<M> {
         let (state, pins, held, durable) = (State::default(), Pins::new(), None, None);
-        let (writes, answer, again, late) = (Vec::new(), None, false, false);
+        let (writes, answer, again, late, notes) = (Vec::new(), None, false, false, false);
         let (runs, logged) = (0, Lsn::default());
         Pending {
             id,
@@ -93,6 +95,7 @@ impl<M> Pending<M> {
             answer,
             again,
             late,
+            notes,
         }
     }
 

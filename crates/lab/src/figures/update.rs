@@ -130,7 +130,7 @@ fn compared(results: &Results<'_>) -> Vec<(String, String)> {
     let mut runs = Vec::new();
     for disk in vlfs::DISKS {
         for percent in percents(results).into_iter().filter(|percent| *percent >= 50) {
-            let label = format!("{} at {percent} %", disk.name());
+            let label = format!("{}/{percent} %", disk.name());
             runs.push((label, curve("none", disk, percent)));
         }
     }

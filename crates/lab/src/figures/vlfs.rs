@@ -120,14 +120,14 @@ pub(super) fn update_claims(
     runs: &[(String, String)],
 ) {
     let claims = || {
-        for (name, phase, most) in
-            [("data only", DATA_ONLY, MOST_OF_DATA_ONLY), ("with inode", "update", MOST_OF_BOTH)]
+        for (id, phase, most) in
+            [("update", DATA_ONLY, MOST_OF_DATA_ONLY), ("inode", "update", MOST_OF_BOTH)]
         {
             for (label, variant) in runs {
                 let of = |volume: Volume| results.phase(POLICY, volume.name, variant, phase);
                 let all = ratio(of(PATCHED).map(ms), of(VLOG).map(ms));
-                let says = format!("VLFS against UFS on the virtual log, an update, {name}");
-                let claim = judge.claim(format!("VLFS/update/{name}/{label}"), says);
+                let says = format!("VLFS against UFS on the virtual log, {phase}");
+                let claim = judge.claim(format!("VLFS/{id}/{label}"), says);
                 claim.between(0.0, most, all, || {
                     spent_both((PATCHED.name, of(PATCHED)), (VLOG.name, of(VLOG)))
                 });

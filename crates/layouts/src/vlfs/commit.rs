@@ -14,6 +14,7 @@ use seekless_engine::layer::Cx;
 use seekless_engine::request_table::Work;
 use seekless_engine::units::{SECONDS, Time};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// How long no client must have waited before cuts are spilled, so that their space is free.
 const REST: Time = SECONDS;
@@ -339,6 +340,8 @@ impl Vlfs {
         }
         if !self.dirty.is_empty() {
             self.begin_commit(Batch::default(), Commands::default(), cx);
+        } else if self.compact_next(cx) {
+            // What it has begun comes first.
         } else if !self.commits.is_durable() {
             self.commits.begin_flush(cx);
         } else if self.commits.noted() < self.last_with_changes {
@@ -347,6 +350,21 @@ impl Vlfs {
             let tail = Data::bytes(self.tail().encode(self.id));
             self.requests.write_shutdown_record(TAIL, TAIL_BLOCK, tail, cx);
         }
+    }
+
+    /// Spills the next slice that is to have no patches, as far as space allows. False if none is
+    /// left.
+    fn compact_next(&mut self, cx: &mut Cx<'_>) -> bool {
+        while let Some(slice) = self.compacting.as_mut().and_then(BTreeSet::pop_first) {
+            let own = self.objects.slice(slice);
+            let has_patches = own.is_some_and(|own| own.content.patches.objects().next().is_some());
+            if has_patches && self.spill_alone(slice, cx) {
+                // Some may be left, or a block has to be read first.
+                self.compacting.get_or_insert_default().insert(slice);
+                return true;
+            }
+        }
+        false
     }
 
     /// What the tail record says now.

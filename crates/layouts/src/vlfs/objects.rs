@@ -89,6 +89,11 @@ impl Objects {
         slices.filter_map(|(number, slice)| Some((number, slice.as_deref()?)))
     }
 
+    /// Bytes of map blocks that patches take.
+    pub fn patch_bytes(&self) -> usize {
+        self.slices().map(|(_, slice)| slice.content.patches.encoded_bytes()).sum()
+    }
+
     /// The inode of an object, without what patches change.
     ///
     /// # Errors

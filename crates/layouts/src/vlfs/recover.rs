@@ -96,6 +96,9 @@ pub(super) fn mount(
         recovery.settle(&mut volume, &found, path)?;
         volume.punching.look(recovery.disk, &volume.free);
     }
+    if let Some(compacting) = &mut volume.compacting {
+        compacting.extend(volume.objects.slices().map(|(slice, _)| slice));
+    }
     Ok(volume)
 }
 

@@ -48,6 +48,7 @@ struct Drive {
     now: u64,
     model: Model,
     path: MountPath,
+    chosen: Options,
 }
 
 fn superblock(medium: &mut CutMedium) -> Superblock {
@@ -65,16 +66,31 @@ fn mounted(medium: &CutMedium, options: &MountOptions<'_>) -> (Vlfs, MountPath) 
 
 impl Drive {
     fn mount(medium: CutMedium, volatile: bool, model: Model) -> Drive {
-        let options = MountOptions { volatile, ..MountOptions::default() };
+        Drive::mount_as(medium, volatile, model, Options::default())
+    }
+
+    fn mount_as(medium: CutMedium, volatile: bool, model: Model, chosen: Options) -> Drive {
+        let options = MountOptions { volatile, options: chosen.clone(), ..MountOptions::default() };
         let (volume, path) = mounted(&medium, &options);
         let boxed = Box::new(medium.clone());
         let device = if volatile { Ram::volatile(boxed) } else { Ram::new(boxed) };
         let node = Node::new(Box::new(volume), vec![Box::new(device)], 1);
-        Drive { medium, node, now: 0, model, path }
+        Drive { medium, node, now: 0, model, path, chosen }
     }
 
     fn new(volatile: bool) -> Drive {
         Drive::mount(CutMedium::new(made(DEVICE)), volatile, Model::new())
+    }
+
+    /// With these of its options: `LITERAL` and `COMPACT`.
+    fn with(volatile: bool, (literal, compact): (bool, bool)) -> Drive {
+        let chosen = Options::default().with(&LITERAL, literal).with(&COMPACT, compact);
+        Drive::mount_as(CutMedium::new(made(DEVICE)), volatile, Model::new(), chosen)
+    }
+
+    fn stat(&self, name: &str) -> f64 {
+        let stats = self.node.layer.status().stats();
+        stats.iter().find(|(one, _)| *one == name).expect("it counts").1
     }
 
     fn run(&mut self, io: Io) -> Outcome {
@@ -121,7 +137,7 @@ impl Drive {
             self.flush();
         }
         let contents = CutMedium::new(self.medium.contents());
-        let drive = Drive::mount(contents, volatile, self.model);
+        let drive = Drive::mount_as(contents, volatile, self.model, self.chosen);
         let by_tail = drive.path == MountPath::Tail;
         assert!(by_tail || !clean, "a clean shutdown leaves a tail record");
         drive
@@ -243,8 +259,9 @@ proptest! {
     fn requests_are_served_as_by_a_plain_map(
         steps in prop::collection::vec(step(), 1..60),
         volatile in any::<bool>(),
+        forms in any::<(bool, bool)>(),
     ) {
-        let (mut drive, mut seen) = (Drive::new(volatile), Vec::new());
+        let (mut drive, mut seen) = (Drive::with(volatile, forms), Vec::new());
         for (version, step) in (1..).zip(&steps) {
             play(&mut drive, version, step, &mut seen);
             if let Step::Again(clean) = *step {
@@ -254,6 +271,7 @@ proptest! {
             drive.verify(&seen[seen.len().saturating_sub(3)..]);
         }
         drive = drive.again(volatile, true);
+        prop_assert!(!forms.1 || drive.stat("patch_bytes") == 0.0);
         drive.verify(&seen);
         drive.is_whole();
     }
@@ -265,8 +283,9 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
         dies in 1..400_u64,
         fates in any::<u64>(),
+        forms in any::<(bool, bool)>(),
     ) {
-        let (mut drive, mut seen) = (Drive::new(true), Vec::new());
+        let (mut drive, mut seen) = (Drive::with(true, forms), Vec::new());
         drive.medium.die_after(dies);
         // What each step left behind, from the last flush on.
         let mut since = vec![Model::new()];

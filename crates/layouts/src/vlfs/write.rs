@@ -550,6 +550,9 @@ impl Vlfs {
     pub(super) fn changed(&mut self, slice: u32, cx: &Cx<'_>) {
         self.dirty.insert(slice);
         self.spilled_in_vain = false;
+        if let Some(compacting) = &mut self.compacting {
+            compacting.insert(slice);
+        }
         self.commits.changed(cx.now);
     }
 

@@ -204,6 +204,12 @@ impl Volume {
         early || node.devices.iter().any(|device| device.volatile())
     }
 
+    /// A counter of its layout, by its name in `seekless status`; 0 if there is none.
+    pub fn counter(&self, name: &str) -> f64 {
+        let mut stats = self.mounted.node.layer.status().stats().into_iter();
+        stats.find(|one| one.0 == name).map_or(0.0, |one| one.1)
+    }
+
     /// The time of its clock.
     pub(super) fn now(&self) -> Time {
         // 584 years fit.

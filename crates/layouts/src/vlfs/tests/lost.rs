@@ -14,12 +14,7 @@ fn faulty(volatile: bool, cells: Cells, model: Model) -> (Drive, Control) {
     let device = if volatile { Ram::volatile(boxed) } else { Ram::new(boxed) };
     let (device, control) = Faults::new(Box::new(device), Plan::default(), 1);
     let node = Node::new(Box::new(volume), vec![Box::new(device)], 1);
-    (Drive { medium, node, now: 0, model, path }, control)
-}
-
-fn stat(drive: &Drive, name: &str) -> f64 {
-    let stats = drive.node.layer.status().stats();
-    stats.iter().find(|(one, _)| *one == name).expect("it counts").1
+    (Drive { medium, node, now: 0, model, path, chosen: Options::default() }, control)
 }
 
 /// Where the first inode block of slice 0 lies.
@@ -58,11 +53,11 @@ fn unreadable_inodes_fail_their_objects_only() {
             }
         }
         assert!(failed > 100, "{failed} writes");
-        assert!(stat(&drive, "spills") >= 2.0);
+        assert!(drive.stat("spills") >= 2.0);
         assert_eq!(drive.run(Io::read(0, address(0, 5), 1)), Err(IoError::Media { block: inodes }));
         drive.verify(&[]);
         // What is given up is free again, but for that of lost objects.
-        let before = stat(&drive, "free_blocks");
+        let before = drive.stat("free_blocks");
         for object in [1, 17, 200] {
             drive.trim(address(object, 0), 400);
         }
@@ -72,7 +67,7 @@ fn unreadable_inodes_fail_their_objects_only() {
             drive.flush();
         }
         drive.node.idle(&mut drive.now, 100 * SECONDS);
-        let freed = stat(&drive, "free_blocks") - before;
+        let freed = drive.stat("free_blocks") - before;
         assert!(freed > 700.0, "{freed} blocks");
         drive.verify(&[]);
         drive.node.finish(&mut drive.now);
