@@ -108,7 +108,7 @@ fn mounted(
     mut now: Time,
     stored: u64,
 ) -> Result<RemountReport, RemountError> {
-    // The disk is busy with the mount. A second one over an almost empty medium lends its mechanics.
+    // The mount needs the mechanics beside the disk: those of a second one, almost empty.
     let lender = target.device(Box::new(Cells::new(1)));
     let (arm, volatile) = (lender.arm(), lender.volatile());
     let begun = now;
