@@ -26,6 +26,7 @@ mod tests;
 mod travel;
 mod zones;
 
+use crate::length::length;
 use seekless_engine::units::Time;
 
 pub use bench::Step;
@@ -85,7 +86,7 @@ impl Estimate {
     /// The difference of two independent estimates.
     #[must_use]
     pub fn less(self, other: Estimate) -> Estimate {
-        Estimate::new(self.value - other.value, self.error.hypot(other.error))
+        Estimate::new(self.value - other.value, length(self.error, other.error))
     }
 }
 

@@ -15,6 +15,7 @@ pub mod disksim;
 pub mod drive;
 pub mod fit;
 pub mod geometry;
+mod length;
 pub mod mechanics;
 pub mod motion;
 mod plain;

@@ -1,5 +1,6 @@
 //! Angles as unit vectors: coherence, searches over slopes, synchronisation of offsets.
 
+use crate::length::length;
 use std::f64::consts::TAU;
 use std::ops::{Add, AddAssign, Mul};
 
@@ -18,7 +19,7 @@ impl Turn {
     }
 
     pub(super) fn length(self) -> f64 {
-        self.re.hypot(self.im)
+        length(self.re, self.im)
     }
 
     /// The angle, in turns.

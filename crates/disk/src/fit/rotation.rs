@@ -2,6 +2,7 @@
 
 use super::FitError;
 use super::bench::{Bench, Measured, Stop};
+use crate::length::length;
 
 /// Turns from 25 ms to 2.2 ms are looked for (2,400 to 27,000 rpm).
 const SLOWEST: f64 = 40.0;
@@ -71,7 +72,7 @@ fn agreement(times: &[f64], hertz: f64) -> f64 {
         c += cos;
         s += sin;
     }
-    f64::hypot(c, s) / times.len() as f64
+    length(c, s) / times.len() as f64
 }
 
 /// The longest period, in nanoseconds, with which times agree.

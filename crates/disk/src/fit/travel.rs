@@ -8,6 +8,7 @@
 use super::bench::{Bench, Measured};
 use super::layout::Zone;
 use super::{Estimate, Fit, Options};
+use crate::length::length;
 
 /// Pairs of reads for one number, at most.
 const ROUNDS: usize = 18;
@@ -113,7 +114,7 @@ pub(super) fn positioning<'z>(
     }
     let (low, high) = common(&upper, period);
     let low = low.max(0.0);
-    let error = ((high - low) / 2.0).hypot(bench.sigma() / 4.0);
+    let error = length((high - low) / 2.0, bench.sigma() / 4.0);
     Ok(Some(Estimate::new((low + high) / 2.0, error)))
 }
 

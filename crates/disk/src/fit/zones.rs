@@ -6,6 +6,7 @@
 use super::bench::{Bench, Measured, Stop};
 use super::layout::{self, Track, Zone};
 use super::{Estimate, FitError};
+use crate::length::length;
 
 /// No disk has more zones; slipped defects may look like some.
 const MOST_ZONES: usize = 256;
@@ -239,7 +240,7 @@ fn fits(bench: &mut Bench<'_>, zone: &mut Zone, cylinder: u64, times: u32) -> Me
         zone.cylinder_skew += mean / cylinder as f64;
         zone.followed = cylinder;
         // The phase of the zone's first sector has its own error.
-        let whole = error.hypot(bench.sigma() / 2.0);
+        let whole = length(error, bench.sigma() / 2.0);
         zone.advance_error = zone.advance_error.min(whole / cylinder as f64);
     }
     Ok(true)

@@ -9,6 +9,7 @@
 
 use super::events::Event;
 use crate::fit::Estimate;
+use crate::length::length;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
@@ -163,7 +164,7 @@ fn refined(spans: &[f64], period: f64) -> Option<Estimate> {
         let mut off: Vec<f64> =
             used.iter().map(|one| (one.1 - common - one.0 * period).abs()).collect();
         let squares: f64 = off.iter().map(|off| off * off).sum();
-        error = (squares / (count - 2.0) / xx).sqrt().hypot(unseen);
+        error = length((squares / (count - 2.0) / xx).sqrt(), unseen);
         // Keep those within the usual scatter, but at least within the resolution of times.
         off.sort_by(f64::total_cmp);
         near = (6.0 * super::quantile(&off, 0.5)).clamp(WRITTEN, period / 6.0);
