@@ -43,14 +43,20 @@ struct SyscallInfo {
     words: [u64; 8],
 }
 
-const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+/// What the C library takes for a request.
+#[cfg(target_env = "musl")]
+type Number = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Number = libc::c_uint;
+
+const GET_SYSCALL_INFO: Number = 0x420e;
 const INFO_EXIT: u8 = 2;
 const INFO_SECCOMP: u8 = 3;
 const EVENT_STOP: i32 = 128;
 /// `__WNOTHREAD`: children of other threads of this process are theirs.
 const OWN_CHILDREN: i32 = libc::__WALL | libc::__WNOTHREAD;
 
-fn request(request: libc::c_uint, tid: i32, data: usize) -> io::Result<()> {
+fn request(request: Number, tid: i32, data: usize) -> io::Result<()> {
     // SAFETY: requests that come here take no pointer.
     match unsafe { libc::ptrace(request, tid, 0, data) } {
         -1 => Err(io::Error::last_os_error()),

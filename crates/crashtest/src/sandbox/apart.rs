@@ -125,7 +125,8 @@ fn network() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: the kernel reads the structure, which lives through the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
