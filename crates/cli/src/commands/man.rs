@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::failure::{Failure, Outcome};
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub struct Args {
 /// # Errors
 /// If a page cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let mut command = Cli::command();
+    let mut command = without_help(Cli::command());
     command.build();
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
@@ -29,4 +29,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     std::fs::create_dir_all(dir)
         .and_then(|()| clap_mangen::generate_to(command, dir))
         .map_err(|e| Failure::failed(format!("cannot write pages to {}: {e}", dir.display())))
+}
+
+/// The command without subcommands named `help`. Their pages would only repeat which subcommands
+/// there are.
+fn without_help(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }

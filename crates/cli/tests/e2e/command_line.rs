@@ -321,6 +321,11 @@ fn manual_pages_and_completions_are_made() {
         let text = fs::read_to_string(dir.path().join(page)).expect(page);
         assert!(text.starts_with(".") && text.contains("seekless"), "{page}");
     }
+    for entry in fs::read_dir(dir.path()).expect("a directory") {
+        let page = entry.expect("an entry").file_name().into_string().expect("text");
+        // The pages of `help` subcommands would hold no more than the names of the others.
+        assert!(!page.contains("help"), "{page}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         assert!(succeed(seekless().args(["completions", shell])).contains("seekless"), "{shell}");
     }
