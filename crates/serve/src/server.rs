@@ -8,6 +8,7 @@ mod crashing;
 pub mod joined;
 pub mod listen;
 pub mod members;
+mod systemd;
 
 use crate::control::{Control, registry};
 use crate::crash::plan::{BadFault, Fault};
@@ -83,6 +84,11 @@ pub enum Listen {
         /// Other machines may connect.
         exposed: bool,
     },
+    /// The socket that systemd opened.
+    Systemd {
+        /// Other machines may connect.
+        exposed: bool,
+    },
 }
 
 impl Listen {
@@ -91,7 +97,7 @@ impl Listen {
         match self {
             Listen::Unix(path) => std::path::absolute(path)
                 .map_or_else(|_| uri.to_owned(), |path| Uri::unix(&path).to_string()),
-            Listen::Tcp { .. } => uri.to_owned(),
+            Listen::Tcp { .. } | Listen::Systemd { .. } => uri.to_owned(),
         }
     }
 }
@@ -203,11 +209,17 @@ pub enum ServeError {
     BadAddress(String),
     /// Other machines could connect.
     #[error(
-        "--listen {0}: every machine that can connect there may read and write the volume: there \
+        "{0}: every machine that can connect there may read and write the volume: there \
          is no encryption and no password; listen on 127.0.0.1 or on a --socket, or accept it \
          with --insecure"
     )]
     Exposed(String),
+    /// The process was not started for a socket.
+    #[error(
+        "--systemd: systemd passed {0} sockets that listen, and a server takes one; start it by a \
+         socket unit with one ListenStream, or give --socket or --listen"
+    )]
+    NotActivated(u32),
     /// The address cannot be listened on.
     #[error("cannot listen on {at}: {source}{}", listen_remedy(.source))]
     Listen {
@@ -428,10 +440,12 @@ impl Opened {
         let hub = parts.power.as_ref().map(|power| power.hub.clone());
         let read_only = parts.export.read_only;
         let mut driver = Driver::new(parts)?;
-        if ready().is_break() {
-            driver.stop();
+        match ready() {
+            ControlFlow::Break(()) => driver.stop(),
+            ControlFlow::Continue(()) => systemd::notify(systemd::READY),
         }
         let served = driver.run_watched(watch);
+        systemd::notify(systemd::STOPPING);
         backing::replace(&mut files, driver.take_new_files());
         drop((driver, socket));
         let served = served?;

@@ -26,8 +26,10 @@ use std::path::PathBuf;
 /// Arguments of `seekless serve`.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "\
-    seekless serve [OPTIONS] <IMAGE...|--memory SIZE|--raw FILE> <--socket PATH|--listen ADDR>")]
-#[command(group = ArgGroup::new("where").required(true).args(["socket", "listen"]))]
+    seekless serve [OPTIONS] <IMAGE...|--memory SIZE|--raw FILE> \
+    <--socket PATH|--listen ADDR|--systemd>")]
+#[command(group = ArgGroup::new("where").required(true).args(["socket", "listen", "systemd"]))]
+#[command(group = ArgGroup::new("reachable").args(["listen", "systemd"]))]
 #[command(group = ArgGroup::new("what").required(true).args(["image", "memory", "raw"]))]
 #[command(group = ArgGroup::new("crashes").multiple(true).args(["faults", "control"]))]
 #[command(after_help = "\
@@ -77,9 +79,12 @@ pub struct Args {
     /// Listen on this TCP address; port 0 picks a free one.
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Let other machines connect to --listen. Each of them may read and write the volume, and
-    /// what they send can be read on its way.
-    #[arg(long, requires = "listen")]
+    /// Listen on the socket that systemd opened: for a service with a socket unit.
+    #[arg(long)]
+    systemd: bool,
+    /// Let other machines connect to --listen or --systemd. Each of them may read and write the
+    /// volume, and what they send can be read on its way.
+    #[arg(long, requires = "reachable")]
     insecure: bool,
     /// Emulate the speed of this disk: a built-in name or the path of a TOML file.
     #[arg(long, short, value_name = "SPEC")]
@@ -233,13 +238,20 @@ fn refuse_beside_log(source: &Source, crashes: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Where the command line says that clients connect.
+fn listen(args: &Args) -> Result<Listen, Failure> {
+    let exposed = args.insecure;
+    match (&args.socket, &args.listen, args.systemd) {
+        (Some(path), None, false) => Ok(Listen::Unix(path.clone())),
+        (None, Some(address), false) => Ok(Listen::Tcp { address: address.clone(), exposed }),
+        (None, None, true) => Ok(Listen::Systemd { exposed }),
+        _ => Err(Failure::usage("give one of --socket, --listen and --systemd")),
+    }
+}
+
 fn options(args: &Args) -> Result<ServeOptions, Failure> {
     let source = source(args)?;
-    let listen = match (&args.socket, &args.listen) {
-        (Some(path), None) => Listen::Unix(path.clone()),
-        (None, Some(address)) => Listen::Tcp { address: address.clone(), exposed: args.insecure },
-        _ => return Err(Failure::usage("give either --socket or --listen")),
-    };
+    let listen = listen(args)?;
     // With a simulated disk, only a log in a file is read and written as files are.
     if args.direct && args.disk.is_some() && (args.log.is_none() || args.log_disk.is_some()) {
         return Err(Failure::usage("--direct: a simulated disk has its bytes in the page cache")
@@ -304,6 +316,7 @@ impl From<ServeError> for Failure {
             },
             ServeError::BadAddress(_)
             | ServeError::Exposed(_)
+            | ServeError::NotActivated(_)
             | ServeError::Spec(_)
             | ServeError::Objects(_)
             | ServeError::DiskTooSmall { .. }

@@ -3,13 +3,15 @@
 
 use crate::each_layout;
 use crate::harness::{
-    Server, check_is_clean, create, pattern, run, seekless, seekless_of_terminal, succeed, temp_dir,
+    PATIENCE, Server, check_is_clean, create, pattern, run, seekless, seekless_of_terminal,
+    succeed, temp_dir,
 };
 use crate::nbd::Client;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 
 each_layout!(a_server_that_cannot_listen_leaves_the_image_alone, a_hangup_is_a_clean_shutdown);
@@ -165,4 +167,42 @@ fn a_client_that_is_sending_at_the_end_sees_an_end_and_no_error() {
     drop(stream);
     // A second signal would stop it at once.
     assert_eq!(server.ended().code(), 0);
+}
+
+/// What systemd does for a service with a socket unit: the socket is descriptor 3, and a datagram
+/// says when the server is ready.
+#[test]
+fn systemd_passes_the_socket_and_hears_when_the_server_is_ready() {
+    let dir = temp_dir();
+    let socket = dir.path().join("disk.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let manager = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
+    manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut command = crate::harness::command("sh");
+    let start = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\"";
+    command.args(["-c", start, "sh", env!("CARGO_BIN_EXE_seekless"), "serve", "--systemd"]);
+    command.args(["--memory", "1M", "--layout", "inplace"]);
+    command.env("NOTIFY_SOCKET", dir.path().join("notify")).stdin(OwnedFd::from(listener));
+    let server = Server::start(command, socket.clone());
+    assert!(server.uri().ends_with("/disk.sock"), "{}", server.uri());
+    let heard = || {
+        let mut state = [0; 64];
+        let length = manager.recv(&mut state).expect("a datagram");
+        String::from_utf8_lossy(&state[..length]).into_owned()
+    };
+    assert_eq!(heard(), "READY=1");
+    let mut client = Client::connect(&socket).expect("connection");
+    client.read(0, &mut [0; 4096]).expect("read");
+    client.disconnect().expect("goodbye");
+    assert_eq!(server.stop().code(), 0);
+    assert_eq!(heard(), "STOPPING=1");
+    assert!(socket.exists(), "the socket belongs to systemd");
+}
+
+#[test]
+fn a_server_that_systemd_has_not_started_says_so() {
+    let memory = ["serve", "--systemd", "--memory", "1M", "--layout", "inplace"];
+    let ended = run(seekless().args(memory));
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+    assert!(ended.err.contains("--systemd: systemd passed 0 sockets"), "{}", ended.err);
 }

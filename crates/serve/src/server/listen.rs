@@ -1,10 +1,11 @@
 //! Listening, and the URI that clients connect to.
 
-use super::{Listen, MOST_PATH_BYTES, ServeError};
+use super::{Listen, MOST_PATH_BYTES, ServeError, systemd};
 use crate::driver::Listener;
 use crate::nbd::uri::Uri;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -56,16 +57,58 @@ pub fn listen(at: &Listen) -> Result<(Listener, Option<SocketFile>, String), Ser
             if !is_address(address) {
                 return Err(ServeError::BadAddress(address.clone()));
             }
-            let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
+            let found = resolve(address).map_err(failed)?;
             if !exposed && !found.iter().all(is_loopback) {
-                return Err(ServeError::Exposed(address.clone()));
+                return Err(ServeError::Exposed(format!("--listen {address}")));
             }
             let listener = TcpListener::bind(&found[..]).map_err(failed)?;
             listener.set_nonblocking(true)?;
             let uri = format!("nbd://{}", listener.local_addr()?);
             Ok((Listener::Tcp(listener), None, uri))
         }
+        Listen::Systemd { exposed } => {
+            let (listener, uri) = passed(systemd::socket()?, *exposed)?;
+            Ok((listener, None, uri))
+        }
     }
+}
+
+/// A socket that listens already, and its URI. Its file, if it has one, belongs to the process that
+/// made it.
+fn passed(socket: OwnedFd, exposed: bool) -> Result<(Listener, String), ServeError> {
+    let listener = UnixListener::from(socket);
+    // The standard library refuses an address of another family.
+    if let Ok(address) = listener.local_addr() {
+        listener.set_nonblocking(true)?;
+        let path = address.as_pathname().ok_or(ServeError::NotActivated(0))?;
+        let uri = Uri::unix(path).to_string();
+        return Ok((Listener::Unix(listener), uri));
+    }
+    let listener = TcpListener::from(OwnedFd::from(listener));
+    let address = listener.local_addr()?;
+    if !exposed && !is_loopback(&address) {
+        return Err(ServeError::Exposed(format!("--systemd: {address}")));
+    }
+    listener.set_nonblocking(true)?;
+    Ok((Listener::Tcp(listener), format!("nbd://{address}")))
+}
+
+/// The addresses of HOST:PORT.
+fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+    match address.to_socket_addrs() {
+        Ok(found) => Ok(found.collect()),
+        Err(error) => localhost(address).ok_or(error),
+    }
+}
+
+/// The addresses of `localhost:PORT`, which RFC 6761 reserves: an empty container has no
+/// /etc/hosts, and a resolver that finds none there fails.
+fn localhost(address: &str) -> Option<Vec<SocketAddr>> {
+    let (host, port) = address.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let named = host.eq_ignore_ascii_case("localhost");
+    named.then(|| loopback.map(|ip: IpAddr| SocketAddr::new(ip, port)).to_vec())
 }
 
 /// True for HOST:PORT, whether or not the host can be found.
@@ -156,5 +199,31 @@ mod tests {
         for own in ["127.0.0.1:0", "127.8.9.1:0", "localhost:0"] {
             assert!(tcp(own, false).is_ok(), "{own}");
         }
+    }
+
+    #[test]
+    fn localhost_needs_no_table_of_hosts() {
+        let shown = |address: &str| localhost(address).map(|found| format!("{found:?}"));
+        for name in ["localhost:10809", "LocalHost:10809"] {
+            assert_eq!(shown(name).as_deref(), Some("[127.0.0.1:10809, [::1]:10809]"), "{name}");
+        }
+        for other in ["example.org:10809", "localhost:65536", "localhost", "xlocalhost:1"] {
+            assert_eq!(shown(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_listens_already_is_taken_over() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("passed.sock");
+        let unix = UnixListener::bind(&path).expect("binds");
+        let (_, uri) = passed(unix.into(), false).expect("a Unix socket");
+        assert!(uri.ends_with("/passed.sock"), "{uri}");
+        let tcp = |address: &str, exposed| {
+            passed(TcpListener::bind(address).expect("binds").into(), exposed).map(|(_, uri)| uri)
+        };
+        assert!(tcp("127.0.0.1:0", false).expect("loopback").starts_with("nbd://127.0.0.1:"));
+        assert!(matches!(tcp("0.0.0.0:0", false), Err(ServeError::Exposed(_))));
+        assert!(tcp("0.0.0.0:0", true).is_ok());
     }
 }
