@@ -23,8 +23,9 @@ def pytest_addoption(parser):
 
 
 def program():
-    """The program, or None."""
-    return os.environ.get("SEEKLESS") or shutil.which("seekless")
+    """The program, or None. A wheel puts it beside the interpreter, which need not be on the search path."""
+    beside = os.path.dirname(sys.executable)
+    return os.environ.get("SEEKLESS") or shutil.which("seekless") or shutil.which("seekless", path=beside)
 
 
 def command(role, called):
