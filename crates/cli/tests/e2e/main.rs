@@ -49,6 +49,7 @@ mod mount_salvage;
 mod mount_scripts;
 #[path = "../../src/nbd.rs"]
 mod nbd;
+mod packages;
 mod record;
 mod replay;
 mod reproduce;
