@@ -95,14 +95,14 @@ fn passed(socket: OwnedFd, exposed: bool) -> Result<(Listener, String), ServeErr
 
 /// The addresses of HOST:PORT.
 fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
-    match address.to_socket_addrs() {
-        Ok(found) => Ok(found.collect()),
-        Err(error) => localhost(address).ok_or(error),
+    match localhost(address) {
+        Some(found) => Ok(found),
+        None => Ok(address.to_socket_addrs()?.collect()),
     }
 }
 
-/// The addresses of `localhost:PORT`, which RFC 6761 reserves: an empty container has no
-/// /etc/hosts, and a resolver that finds none there fails.
+/// The addresses of `localhost:PORT`, which RFC 6761 reserves. No resolver is asked: where no
+/// /etc/hosts names it, as in an empty container, one asks the network, waits and fails.
 fn localhost(address: &str) -> Option<Vec<SocketAddr>> {
     let (host, port) = address.rsplit_once(':')?;
     let port = port.parse().ok()?;
