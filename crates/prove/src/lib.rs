@@ -11,6 +11,7 @@
 //! then `run` (the loop), `check` (what happens to one crash state) and `shrink`. [`block`] holds
 //! the block volumes that are proved. Which states are legal and tried is for `seekless_crash` to
 //! say. [`files`] holds the file systems that are proved, [`log`] the log as a service.
+//! [`structure`] proves a structure of your own, given by three functions.
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -35,6 +36,7 @@ mod run;
 pub mod script;
 mod shrink;
 mod small_disk;
+pub mod structure;
 pub mod subject;
 pub mod sweep;
 mod violation;

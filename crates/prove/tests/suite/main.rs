@@ -13,5 +13,6 @@ mod planted_bugs;
 mod planted_files;
 mod planted_log;
 mod rules;
+mod stranger;
 mod sweep;
 mod tasks;
