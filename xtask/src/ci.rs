@@ -3,6 +3,7 @@
 //! What gates a submission is a function of the tree: seeds and numbers of states are fixed, and
 //! every violation that was ever found is replayed. What needs fresh seeds or hours is nightly.
 
+use crate::dist;
 use crate::docs;
 use crate::explore::{self, fresh_seed};
 use crate::fuzz;
@@ -185,6 +186,7 @@ pub fn nightly() -> Result<()> {
     fuzz_in(&mut stages, seed)?;
     stages.run("figures", figures)?;
     stages.run("models", || models::models(None))?;
+    stages.run("dist", || dist::dist(&[]))?;
     stages.run("explore", || explore::explore(&["--minutes", NIGHTLY_MINUTES]))?;
     println!("\n{}", stages.table());
     stages.finish()

@@ -1,8 +1,10 @@
-//! Development tasks: `cargo xtask ci|sweep|fuzz|tidy|guided|bench|docs|man`. One command is the
-//! whole of continuous integration, so that everything that runs on a CI server also runs locally.
+//! Development tasks: `cargo xtask ci|sweep|fuzz|tidy|guided|bench|docs|dist|man`. One command is
+//! the whole of continuous integration, so that everything that runs on a CI server also runs
+//! locally.
 
 mod bench;
 mod ci;
+mod dist;
 mod docs;
 mod explore;
 mod fuzz;
@@ -57,6 +59,10 @@ usage: cargo xtask TASK
                      write the measured part of docs/, or fail if it is out of date; with --eager
                      only the page about eager writing, with the others only that table of
                      what the prover finds, measured with the program at PATH
+  dist [--program PATH]
+                     build what is given away, write it to dist/ and test it: a static program as
+                     tarball, wheel, Debian package and container image, and the crates; with
+                     --program of a static program that is there already
   man [DIR]          write manual pages and shell completions (default: target/man)";
 
 fn main() -> ExitCode {
@@ -82,6 +88,7 @@ fn main() -> ExitCode {
         ["bench", rest @ ..] => bench::bench(rest),
         ["guided"] => guided::guided().map(drop),
         ["docs", rest @ ..] => docs::docs(rest),
+        ["dist", rest @ ..] => dist::dist(rest),
         ["man", rest @ ..] if rest.len() <= 1 => ci::man(rest.first().copied()),
         _ => {
             eprintln!("{USAGE}");

@@ -43,6 +43,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     manual_index: "docs/manual/README.md",
+    install: "docs/manual/install.md",
     serve: "docs/manual/serve.md",
     watch: "docs/manual/watch.md",
     salvage: "docs/manual/salvage.md",
