@@ -26,7 +26,7 @@ use std::path::PathBuf;
 /// Arguments of `seekless serve`.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "\
-    seekless serve [OPTIONS] <IMAGE...|--memory SIZE|--raw FILE> \
+    seekless serve [OPTIONS] <IMAGE...|--memory SIZE|--raw FILE>\n       \
     <--socket PATH|--listen ADDR|--systemd>")]
 #[command(group = ArgGroup::new("where").required(true).args(["socket", "listen", "systemd"]))]
 #[command(group = ArgGroup::new("reachable").args(["listen", "systemd"]))]
