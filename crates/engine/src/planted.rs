@@ -123,6 +123,11 @@ planted_bugs! {
     EpochReused: "a log goes on with the epoch of a crash in front of what the crash has left",
     TailPastGap: "a log is read past sectors that a crash has lost",
     BitForgotten: "a new zone is not marked in the map",
+    PatchForgotten: "a spill leaves out a block that a patch has placed",
+    PatchTwice: "a spill leaves a cut behind that it has carried out",
+    SpillFreesEarly: "what a spill replaces is reused at once",
+    CheckpointEarly: "a checkpoint names a commit that its bitmap does not have",
+    FreshUnverified: "recovery does not verify what a commit has written",
 }
 
 impl PlantedBug {
@@ -159,6 +164,15 @@ impl PlantedBug {
         PlantedBug::PunchedEarly,
         PlantedBug::RefusedPlaceNamed,
         PlantedBug::UnitSplit,
+    ];
+
+    /// Bugs for the drive of VLFS, beside those of the virtual log.
+    pub const DRIVE: [PlantedBug; 5] = [
+        PlantedBug::PatchForgotten,
+        PlantedBug::PatchTwice,
+        PlantedBug::SpillFreesEarly,
+        PlantedBug::CheckpointEarly,
+        PlantedBug::FreshUnverified,
     ];
 
     /// Bugs for a log on a striped array: one device may have a part of a write and the other may

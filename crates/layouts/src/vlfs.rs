@@ -13,6 +13,7 @@
 
 pub mod address;
 mod check;
+pub mod checkpoint;
 mod commit;
 pub mod format;
 mod load;
@@ -21,7 +22,9 @@ pub mod objects;
 pub mod patch;
 mod pointers;
 pub mod reader;
+mod reclaim;
 mod recover;
+mod refused;
 mod spill;
 mod walk;
 mod write;
@@ -40,9 +43,13 @@ use crate::vlog::place::Placer;
 use crate::vlog::tree::Tree;
 use crate::witness::Witness;
 use address::{SLICE_OBJECTS, WITHIN_BITS};
-use format::{Entry, FIXED_BLOCKS, POOL_START};
+use checkpoint::Areas;
+use checkpoint::taking::Checkpoints;
+use format::{Entry, FIXED_BLOCKS};
 use load::Loads;
 use objects::{Objects, Slice};
+use reclaim::Reclaim;
+use refused::Sent;
 use seekless_engine::checksum::{Identity, Sums};
 use seekless_engine::data::Piece;
 use seekless_engine::disk::Disk;
@@ -54,9 +61,10 @@ use seekless_engine::layout::{
 use seekless_engine::options::{Choice, Options};
 use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::{Limits, RequestTable};
+use seekless_engine::size::Size;
 use seekless_engine::superblock::Superblock;
 use seekless_engine::transaction::Transaction;
-use seekless_engine::units::{BlockNr, Time};
+use seekless_engine::units::{BLOCK_BYTES, BlockNr, Time};
 use std::collections::BTreeSet;
 use std::fmt;
 use write::Install;
@@ -92,6 +100,20 @@ const READ: Tag = 4 << 32;
 const TAIL: Tag = 5 << 32;
 const LOAD: Tag = 6 << 32;
 const PUNCH: Tag = 7 << 32;
+const CHECKPOINT: Tag = 8 << 32;
+
+/// On a smaller device a mount walks all inodes to find what is free, and no checkpoints are
+/// written. Such a walk takes less time than a checkpoint is worth: there are few inodes. No
+/// command offers the choice; tests and the prover make it, to have both on small devices.
+pub static WALK_BELOW: Choice<u64> = Choice {
+    name: "walk-below",
+    value: "SIZE",
+    help: "Walk all inodes at each mount of a smaller device, instead of keeping checkpoints",
+    needs_arm: false,
+    default: || (64 << 20) / BLOCK_BYTES as u64,
+    parse: |text| text.parse::<Size>().map(Size::blocks).map_err(|error| error.to_string()),
+    show: |_| String::new(),
+};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -101,6 +123,7 @@ struct Counters {
     spills: u64,
     spilled_blocks: u64,
     loads: u64,
+    reclaimed: u64,
 }
 
 /// The drive. Its fields are grouped by the file that works on them.
@@ -146,10 +169,15 @@ pub struct Vlfs {
     tree: Tree,
     next_sequence: u64,
     commits: Commits<Entry>,
+    sent: Sent,
     /// Number of the last commit with changes.
     last_with_changes: u64,
     witness: Witness,
     reads: Reads<Entry>,
+    checkpoints: Checkpoints,
+    reclaim: Reclaim,
+    /// Blocks have become free by other means than commits: what waits may begin.
+    freed: bool,
 }
 
 /// Slices of a volume.
@@ -160,6 +188,8 @@ fn slices(blocks: u64) -> u32 {
 impl Vlfs {
     fn empty(superblock: &Superblock, options: &MountOptions<'_>) -> Vlfs {
         let slices = slices(superblock.blocks);
+        let areas = Areas::of(superblock);
+        let keeps = superblock.device_blocks >= options.options.get(&WALK_BELOW);
         Vlfs {
             id: superblock.identity(),
             sums: superblock.sums,
@@ -180,7 +210,7 @@ impl Vlfs {
             spilling: Vec::new(),
             free: FreeMap::new(superblock.device_blocks, options.arm),
             punching: Punching::new(
-                POOL_START..superblock.device_blocks - 1,
+                areas.end()..superblock.device_blocks - 1,
                 None,
                 !options.read_only && !options.options.get(&NO_PUNCH),
                 PUNCH,
@@ -192,10 +222,19 @@ impl Vlfs {
             tree: Tree::new(slices),
             next_sequence: 1,
             commits: Commits::new(options.volatile, FLUSH),
+            sent: Sent::default(),
             last_with_changes: 0,
             witness: Witness::default(),
             reads: Reads::new(READ, superblock.sums),
+            checkpoints: Checkpoints::new(areas, keeps, options.read_only),
+            reclaim: Reclaim::default(),
+            freed: false,
         }
+    }
+
+    /// Where map blocks and data lie.
+    fn pool(&self) -> std::ops::Range<BlockNr> {
+        Areas::new(self.tree.slices(), self.device_blocks).end()..self.device_blocks - 1
     }
 
     /// A batch that has failed is taken back, so that reads find the old blocks.
@@ -235,6 +274,7 @@ impl Layer for Vlfs {
             FLUSH => self.commits.flush_done(done, &mut self.requests, cx),
             PUNCH => self.punching.done(&done, &mut self.free, cx),
             TAIL => self.requests.shutdown_record_answered(TAIL, done, cx),
+            CHECKPOINT => self.checkpoint_part_done(done, cx),
             LOAD => self.loads.done(index, done, &mut self.objects.nodes),
             _ => panic!("answer to the unknown command {:#x}", done.tag),
         }
@@ -252,13 +292,23 @@ impl Layer for Vlfs {
             let early = planted(PlantedBug::ReuseUnwitnessed);
             let settled = if early { self.commits.durable() } else { self.commits.noted() };
             self.commits.release(settled, &self.reads, &mut self.free, &mut self.punching);
+            self.release_kept();
+        }
+        if self.requests.is_running() && self.requests.failed().is_none() {
+            self.begin_pressed_checkpoint();
         }
         self.dispatch(cx);
         self.advance_commits(cx);
+        while std::mem::take(&mut self.freed) {
+            self.dispatch(cx);
+            self.advance_commits(cx);
+        }
         self.advance_witness(cx);
         match self.requests.is_running() && self.requests.failed().is_none() {
             true => {
                 self.return_space(cx);
+                self.advance_checkpoint(cx);
+                self.advance_reclaim(cx);
                 self.punching.advance(&self.commits, &mut self.free, cx);
             }
             false => self.punching.rest(),
@@ -272,7 +322,8 @@ impl Layer for Vlfs {
         // What waits for a block to be read goes on when it is there.
         let waits = !self.loads.is_empty();
         let due = self.commits.due(&self.requests).filter(|_| !waits).or(self.space_due());
-        due.into_iter().chain(self.punching.due()).chain(self.witness.due()).min()
+        let due = due.into_iter().chain(self.checkpoint_due()).chain(self.reclaim_due());
+        due.chain(self.punching.due()).chain(self.witness.due()).min()
     }
 
     fn stop(&mut self, _cx: &mut Cx<'_>) {
@@ -319,13 +370,12 @@ impl Status for Vlfs {
     }
 
     fn room(&self) -> Option<Room> {
-        // A reserve for what is there, and as much for inodes and indirect blocks that later spills
-        // write for the first time.
-        let keeps = 2 * self.reserve() + MAP_BLOCKS_KEPT;
-        let comes = self.commits.waiting();
+        let keeps = self.reserve() + MAP_BLOCKS_KEPT;
+        let comes = self.commits.waiting() + self.checkpoints.kept().len() as u64;
         let blocks = (self.free.free() + comes).saturating_sub(keeps);
         let comes_back = self.may_bring_back();
-        let all = (self.device_blocks - FIXED_BLOCKS).saturating_sub(keeps);
+        let pool = self.pool();
+        let all = (pool.end - pool.start).saturating_sub(keeps);
         Some(Room { blocks, comes_back, all })
     }
 
@@ -352,8 +402,9 @@ impl Status for Vlfs {
     }
 
     fn stats(&self) -> Vec<(&'static str, f64)> {
-        let Counters { client_blocks, map_blocks, commits, spills, spilled_blocks, loads } =
+        let Counters { client_blocks, map_blocks, commits, spills, spilled_blocks, .. } =
             self.counters;
+        let Counters { loads, reclaimed, .. } = self.counters;
         let data_blocks = self.commits.data_blocks();
         vec![
             ("client_blocks_written", client_blocks as f64),
@@ -368,9 +419,17 @@ impl Status for Vlfs {
             ("free_blocks", self.free.free() as f64),
             ("free_tracks", f64::from(self.free.empty_tracks())),
             ("live_map_blocks", f64::from(self.tree.live())),
-            ("refused_blocks", self.writes.refused() as f64),
+            ("refused_blocks", (self.writes.refused() + self.sent.refused) as f64),
+            ("kept_map_blocks", self.checkpoints.kept().len() as f64),
+            ("checkpoints", self.checkpoints.taken() as f64),
+            ("reclaimed_blocks", reclaimed as f64),
         ]
     }
+}
+
+/// Blocks beside the pool.
+fn fixed_blocks(slices: u32, device: u64) -> u64 {
+    FIXED_BLOCKS + 2 * Areas::new(slices, device).blocks()
 }
 
 /// What it is to those who choose.
@@ -388,13 +447,22 @@ impl Layout for Vlfs {
     /// The size of a volume is that of its address space: see [`Vlfs::largest_volume`].
     fn device_blocks(logical: u64, _options: &Options) -> u64 {
         let objects = (logical >> WITHIN_BITS).max(1);
-        (objects * BLOCKS_OF_OBJECT).max(LEAST_POOL) + FIXED_BLOCKS
+        let pool = (objects * BLOCKS_OF_OBJECT).max(LEAST_POOL);
+        let around = |device| fixed_blocks(slices(logical), device);
+        // The areas of checkpoints take the more, the larger the device.
+        let mut device = pool;
+        while device < pool + around(device) {
+            device = pool + around(device);
+        }
+        device
     }
 
     /// As many objects as half of the blocks of the device, in whole slices.
     fn largest_volume(device: u64) -> u64 {
-        let pool = device.min(Self::MOST_DEVICE_BLOCKS).saturating_sub(FIXED_BLOCKS);
-        let slices = (pool / BLOCKS_OF_OBJECT / u64::from(SLICE_OBJECTS)).max(1);
+        let device = device.min(Self::MOST_DEVICE_BLOCKS);
+        let slices = |pool: u64| (pool / BLOCKS_OF_OBJECT / u64::from(SLICE_OBJECTS)).max(1);
+        let pool = device.saturating_sub(fixed_blocks(slices(device) as u32, device));
+        let slices = slices(pool);
         if pool < LEAST_POOL { 0 } else { (slices * u64::from(SLICE_OBJECTS)) << WITHIN_BITS }
     }
 

@@ -6,7 +6,7 @@
 mod content_names;
 mod create;
 mod history;
-mod objects;
+pub(crate) mod objects;
 pub mod oracle;
 mod redundancy;
 pub mod request;

@@ -198,6 +198,11 @@ impl<E: Mapped> Commits<E> {
         self.history.superseded.iter().rev().find_map(|(_, places)| places.last().copied())
     }
 
+    /// All places that wait.
+    pub fn waiting_places(&self) -> impl Iterator<Item = u32> + '_ {
+        self.history.superseded.iter().flat_map(|(_, places)| places.iter().copied())
+    }
+
     /// Blocks of data written.
     pub fn data_blocks(&self) -> u64 {
         self.data_blocks

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use seekless_engine::data::{Body, Data, Piece};
 use seekless_engine::io::{Done, IoError};
 use seekless_engine::layer::Cx;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::request_table::Work;
 use seekless_engine::units::{SECONDS, Time};
 use smallvec::SmallVec;
@@ -80,8 +81,19 @@ impl Vlfs {
         if !own.content.patches.objects().any(|(_, changes)| !changes.cuts.is_empty()) {
             self.cut.remove(&slice);
         }
-        spilled.released.iter().for_each(|old| self.commits.supersede(old.place()));
+        for old in &spilled.released {
+            match planted(PlantedBug::SpillFreesEarly) {
+                true => self.free.release(old.place()),
+                false => self.supersede(old.place()),
+            }
+        }
         self.changed(slice, cx);
+    }
+
+    /// The open commit supersedes a block that is no map block.
+    pub(super) fn supersede(&mut self, place: u32) {
+        self.reclaim.superseded(place);
+        self.commits.supersede(place);
     }
 
     /// Writes map blocks of all slices that changed, behind the data in `commands`. Without changes
@@ -122,6 +134,9 @@ impl Vlfs {
     /// Writes what was spilled with these commands.
     pub(super) fn take_spilled(&mut self, commands: &mut Commands) {
         for (place, piece) in self.spilled.drain(..) {
+            if !self.commits.is_serial() {
+                self.sent.push(place, piece.clone(), None);
+            }
             commands.push_map(place, piece.clone(), ());
             self.spilling.push((place, piece));
         }
@@ -174,11 +189,16 @@ impl Vlfs {
             let place = self.tree.node(one.slice).place;
             let block = encode_map(self.id, place, &header, &own.content);
             own.content.patches.settle();
-            commands.push_map(place, Piece::block(Body::Bytes(block)), ());
+            let block = Piece::block(Body::Bytes(block));
+            if !self.commits.is_serial() {
+                self.sent.push(place, block.clone(), Some(one.slice));
+            }
+            commands.push_map(place, block, ());
             if one.superseded != 0 {
-                self.commits.supersede(one.superseded);
+                self.supersede_map(one.superseded);
             }
         }
+        self.checkpoints.map_written(appended.len() as u64);
         self.counters.map_blocks += appended.len() as u64;
         self.counters.commits += 1;
         let sent = commands.send(MAP, cx, bare);
@@ -187,7 +207,12 @@ impl Vlfs {
 
     /// A command of the commit has been answered.
     pub(super) fn commit_part_done(&mut self, done: Done, cx: &mut Cx<'_>) {
-        let Some(commit) = self.commits.part_done(done) else { return };
+        let Some(mut commit) = self.commits.part_done(done) else { return };
+        let asks = commit.has_failed() || self.sent.is_alone();
+        if asks && self.commit_goes_on(&mut commit, cx) {
+            return self.commits.go_on(commit);
+        }
+        self.sent.clear();
         self.spilling.clear();
         match commit.has_failed() {
             true => self.take_back(),
@@ -218,7 +243,8 @@ impl Vlfs {
     #[cold]
     fn relieve(&mut self, cx: &mut Cx<'_>) {
         let has_changes = self.commits.has_changes();
-        if self.commits.waiting() > 1 && !has_changes {
+        let waiting = self.commits.waiting() + self.checkpoints.given_up();
+        if waiting > 1 && !has_changes {
             if self.commits.durable() > self.commits.noted() && self.tree.root().is_some() {
                 self.begin_commit(Batch::default(), Commands::default(), cx);
             }
@@ -227,7 +253,11 @@ impl Vlfs {
         if has_changes || !self.writes.is_empty() || !self.reads.is_empty() {
             return;
         }
-        if self.punching.is_busy() || self.spill_something(cx) {
+        if self.give_up_kept() {
+            self.freed = true;
+            return self.release_kept();
+        }
+        if self.punching.is_busy() || self.reclaim_now(cx) || self.spill_something(cx) {
             return;
         }
         if let Some(work) = self.requests.front()
@@ -334,8 +364,8 @@ impl Vlfs {
     /// say that it is durable, flush, write the tail record, flush.
     #[cold]
     pub(super) fn advance_shutdown(&mut self, cx: &mut Cx<'_>) {
-        let busy = self.commits.is_busy() || self.punching.is_busy() || !self.loads.is_empty();
-        if busy || !self.requests.must_leave_clean() {
+        let waits = self.punching.is_busy() || self.checkpoints.is_busy() || !self.loads.is_empty();
+        if waits || self.commits.is_busy() || !self.requests.must_leave_clean() {
             return;
         }
         if !self.dirty.is_empty() {
@@ -346,7 +376,7 @@ impl Vlfs {
             self.commits.begin_flush(cx);
         } else if self.commits.noted() < self.last_with_changes {
             self.begin_commit(Batch::default(), Commands::default(), cx);
-        } else {
+        } else if !self.advance_last_checkpoint(cx) {
             let tail = Data::bytes(self.tail().encode(self.id));
             self.requests.write_shutdown_record(TAIL, TAIL_BLOCK, tail, cx);
         }

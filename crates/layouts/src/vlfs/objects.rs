@@ -56,8 +56,8 @@ pub struct Objects {
     slices: Vec<Option<Box<Slice>>>,
     /// Inodes and indirect blocks in memory.
     pub nodes: Nodes,
-    /// Objects that cannot be spilled, as what leads to their blocks cannot be read. They take no
-    /// more changes, so that their patches leave room to the others of their slice.
+    /// Objects that cannot be spilled, as what leads to their blocks cannot be read. They take few
+    /// changes, so that their patches leave room to the others of their slice.
     pub lost: BTreeMap<ObjectNr, IoError>,
 }
 

@@ -1,40 +1,50 @@
 //! Making and mounting a volume: as the virtual log does, then a walk from the map blocks down to
 //! all blocks in use.
 
+use super::checkpoint::{self, Areas, Checkpoint};
 use super::format::{
-    Entry, FIXED_BLOCKS, Header, POOL_START, TAIL_BLOCK, Tail, changed, decode_content, encode_map,
-    written,
+    Content, Entry, Header, TAIL_BLOCK, Tail, changed, decode_content, encode_map, written,
 };
 use super::walk::{Block, Visitor, Walk};
 use super::{Vlfs, slices};
 use crate::eager::Mapped as _;
 use crate::eager::freemap::FreeMap;
 use crate::vlog::format::{Pointer, decode_header};
-use crate::vlog::recover::find::{Form, Recovered, Recovery, damaged};
+use crate::vlog::recover::find::{Form, Found, Recovered, Recovery, damaged};
 use crate::vlog::recover::settle::Rebuilt;
 use seekless_engine::checksum::Sums;
 use seekless_engine::data::{Data, Piece};
 use seekless_engine::disk::Disk;
 use seekless_engine::edge::Edge;
 use seekless_engine::io::IoError;
-use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, RecoverySteps};
+use seekless_engine::layout::{FormatOptions, LayoutError, MountOptions, MountPath, RecoverySteps};
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::superblock::Superblock;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Free blocks that a mount by a checkpoint has at least: one for the marker of the recovery, and
+/// some to go on with.
+const LEAST_FREE: usize = 16;
 
 /// What its map blocks say.
 const FORM: Form = Form {
     slices: |blocks| u64::from(slices(blocks)),
+    pool_start: |volume| Areas::of(volume).end(),
     written: |header, block| {
-        let content = decode_content(block);
+        let verifies = !planted(PlantedBug::FreshUnverified);
+        let content = decode_content(block).filter(|_| verifies);
         content.map_or_else(Vec::new, |content| written(header, &content))
     },
-    named: |recovery, block, places| {
+    // What those lead to is added by a mount that walks.
+    named: |_, block, places| {
         let Some(content) = decode_content(block) else { return };
-        let (id, sums) = (recovery.superblock.identity(), recovery.superblock.sums);
-        let slice = decode_slice(block);
-        let visitor = Named(places);
-        Walk { disk: &mut *recovery.disk, id, sums, visitor }.slice(slice, &content);
+        let groups = content.groups.iter().filter(|entry| entry.is_mapped());
+        places.extend(groups.map(|entry| entry.place()));
+        let changes = content.patches.objects().flat_map(|(_, changes)| changes.placed.values());
+        places.extend(changes.map(|one| one.entry.place()));
+        places.extend(content.patches.fresh().map(|entry| entry.place()));
     },
 };
 
@@ -83,13 +93,16 @@ pub(super) fn mount(
     steps: &mut RecoverySteps,
 ) -> Result<Vlfs, LayoutError> {
     let mut recovery = Recovery::new(disk, superblock, steps, &FORM);
-    let (path, found) = recovery.find()?;
+    let (path, mut found) = recovery.find()?;
     let mut volume = Vlfs::empty(superblock, options);
     load(&mut recovery, &mut volume, &found)?;
-    match take_all(&mut recovery, &mut volume) {
-        // What can be read is served; a check names the rest.
-        Err(LayoutError::Damaged(_)) if options.read_only => {}
-        other => other?,
+    if !begin_at_checkpoint(&mut recovery, &mut volume, &found, path)? {
+        match take_all(&mut recovery, &mut volume) {
+            // What can be read is served; a check names the rest.
+            Err(LayoutError::Damaged(_)) if options.read_only => {}
+            other => other?,
+        }
+        keep_below(&mut recovery, &mut found);
     }
     recovery.look_past_unreadable(&volume.free, options)?;
     if !options.read_only {
@@ -102,6 +115,145 @@ pub(super) fn mount(
     Ok(volume)
 }
 
+/// Blocks that another recovery might need: adds what map blocks lead to through inodes.
+fn keep_below(recovery: &mut Recovery<'_>, found: &mut Recovered) {
+    let (id, sums) = (recovery.superblock.identity(), recovery.superblock.sums);
+    for one in &found.needed {
+        let Some((_, data)) = recovery.read_map(one.place) else { continue };
+        let block = data.to_bytes();
+        let Some(content) = decode_content(&block) else { continue };
+        let (slice, visitor) = (decode_slice(&block), Named(&mut found.keep));
+        Walk { disk: &mut *recovery.disk, id, sums, visitor }.slice(slice, &content);
+    }
+    found.keep.sort_unstable();
+    found.keep.dedup();
+}
+
+/// Takes what is in use by the newest checkpoint and by the map blocks since. False if there is
+/// none that tells it for certain.
+fn begin_at_checkpoint(
+    recovery: &mut Recovery<'_>,
+    volume: &mut Vlfs,
+    found: &Recovered,
+    path: MountPath,
+) -> Result<bool, LayoutError> {
+    if !volume.checkpoints.are_wanted() {
+        return Ok(false);
+    }
+    recovery.steps.begin("read checkpoint");
+    let volume_is = recovery.superblock;
+    let checkpoints = checkpoint::find(recovery.disk, &volume_is)?;
+    recovery.steps.read(checkpoints.blocks_read);
+    volume.checkpoints.found(&checkpoints);
+    let Some((_, one)) = checkpoints.newest else { return Ok(false) };
+    let since = match path {
+        MountPath::Tail => (one.head.commit == found.last).then(Vec::new),
+        _ => log_since(one.head.commit, found),
+    };
+    let is_of_this = agrees(&one, volume, found) && recovery.unreadable.is_empty();
+    let Some(since) = since.filter(|_| is_of_this) else { return Ok(false) };
+    let Some(written) = written_since(recovery, &since) else { return Ok(false) };
+    let erased = erased(recovery, found);
+    let used = one.used().chain(written).filter(|place| !erased.contains(place));
+    let (pool, mut free) = (volume.pool(), volume.free.clone());
+    for place in used.filter(|&place| pool.contains(&u64::from(place))) {
+        take_once(&mut free, place);
+    }
+    let named = volume.objects.slices().flat_map(|(_, own)| named_by(&own.content));
+    for place in named.chain(since.iter().map(|one| one.place)) {
+        if !pool.contains(&u64::from(place)) {
+            return damaged(format!("the map names block {place}, which is outside the pool"));
+        }
+        take_once(&mut free, place);
+    }
+    // What counts as used and is not may be all the space that is left.
+    let is_spare = |place: &u64| free.is_free(*place) && !is_kept(found, *place as u32);
+    if pool.clone().filter(is_spare).take(LEAST_FREE).count() < LEAST_FREE {
+        return Ok(false);
+    }
+    volume.free = free;
+    recovery.steps.count(since.len() as u64, "map blocks since");
+    let is_live = |one: &&Found| volume.tree.node(one.header.slice).place == one.place;
+    let kept = since.iter().filter(|one| !is_live(one)).map(|one| one.place).collect();
+    volume.checkpoints.begins_at(&one, found.last, kept, since.len() as u64);
+    if path != MountPath::Tail || !one.head.is_exact {
+        volume.reclaim.want();
+    }
+    Ok(true)
+}
+
+/// True if a checkpoint is of the state that was found, or of one before it.
+fn agrees(one: &Checkpoint, volume: &Vlfs, found: &Recovered) -> bool {
+    let head = one.head;
+    let is_before =
+        head.commit.max(head.durable) <= found.last && head.next_sequence <= found.next_sequence;
+    let same = |(slice, pointer): (u32, &Pointer)| {
+        let node = volume.tree.node(slice);
+        node.sequence >= head.next_sequence
+            || (node.place, node.sequence) == (pointer.place, pointer.sequence)
+    };
+    is_before && (0..).zip(&one.map).all(same)
+}
+
+/// All map blocks of the commits after this one; `None` if one is missing.
+fn log_since(commit: u64, found: &Recovered) -> Option<Vec<Found>> {
+    let mut commits: BTreeMap<u64, Vec<&Found>> = BTreeMap::new();
+    for one in found.holding.iter().filter(|one| one.header.commit > commit) {
+        commits.entry(one.header.commit).or_default().push(one);
+    }
+    let (mut at, mut all) = (found.last, Vec::new());
+    while at > commit {
+        let members = commits.get(&at)?;
+        let indices: BTreeSet<u32> = members.iter().map(|one| one.header.index).collect();
+        let header = &members.first()?.header;
+        if indices.len() as u32 != header.members {
+            return None;
+        }
+        all.extend(members.iter().copied().cloned());
+        at = header.previous;
+    }
+    (at == commit).then_some(all)
+}
+
+/// What these map blocks say that their commits have written; `None` if one cannot be read.
+fn written_since(recovery: &mut Recovery<'_>, since: &[Found]) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for one in since {
+        let (found, data) = recovery.read_map(one.place)?;
+        let content = decode_content(&data.to_bytes())?;
+        let mapped = written(&found.header, &content).into_iter().filter(|one| one.is_mapped());
+        all.extend(mapped.map(|entry| entry.place()));
+    }
+    Some(all)
+}
+
+/// What a map block names itself.
+fn named_by(content: &Content) -> impl Iterator<Item = u32> + '_ {
+    let groups = content.groups.iter().copied();
+    let changes = content.patches.objects().flat_map(|(_, changes)| changes.placed.values());
+    let all = groups.chain(changes.map(|one| one.entry));
+    all.filter(|entry| entry.is_mapped()).map(|entry| entry.place())
+}
+
+/// Map blocks that this recovery erases: torn ones, and those of commits that do not hold. They lie
+/// at places that were free when they were written. A checkpoint, or a commit since, may have used
+/// such a place before that. Were it taken for that reason, the map block would stay, and the next
+/// recovery would call its commit durable.
+fn erased(recovery: &Recovery<'_>, found: &Recovered) -> BTreeSet<u32> {
+    recovery.torn.iter().chain(&found.doomed).copied().collect()
+}
+
+/// True if another recovery might need the block.
+fn is_kept(found: &Recovered, place: u32) -> bool {
+    found.keep.binary_search(&place).is_ok()
+}
+
+fn take_once(free: &mut FreeMap, place: u32) {
+    if free.is_free(place.into()) {
+        free.take(place);
+    }
+}
+
 /// Fills objects, free map and tree.
 fn load(
     recovery: &mut Recovery<'_>,
@@ -110,12 +262,12 @@ fn load(
 ) -> Result<(), LayoutError> {
     recovery.steps.begin("load map");
     recovery.steps.count(found.live.len() as u64, "map blocks");
-    let end = recovery.superblock.device_blocks - 1;
-    volume.free.release_all(POOL_START as u32..end as u32);
+    let pool = recovery.pool();
+    volume.free.release_all(pool.start as u32..pool.end as u32);
     let mut slice_at = BTreeMap::new();
     for one in &found.live {
         let Header { slice, sequence, .. } = one.header;
-        take(&mut volume.free, end, one.place)?;
+        take(&mut volume.free, &pool, one.place)?;
         volume.tree.restore(slice, Pointer { place: one.place, sequence });
         slice_at.insert(sequence, slice);
         let (id, wanted) = (recovery.superblock.identity(), (slice, sequence));
@@ -153,8 +305,8 @@ fn load(
     Ok(())
 }
 
-fn take(free: &mut FreeMap, end: u64, place: u32) -> Result<(), LayoutError> {
-    if !(POOL_START..end).contains(&u64::from(place)) {
+fn take(free: &mut FreeMap, pool: &Range<u64>, place: u32) -> Result<(), LayoutError> {
+    if !pool.contains(&u64::from(place)) {
         return damaged(format!("the map names block {place}, which is outside the pool"));
     }
     if !free.is_free(u64::from(place)) {
@@ -167,8 +319,8 @@ fn take(free: &mut FreeMap, end: u64, place: u32) -> Result<(), LayoutError> {
 /// Takes every block that an object has.
 fn take_all(recovery: &mut Recovery<'_>, volume: &mut Vlfs) -> Result<(), LayoutError> {
     recovery.steps.begin("walk inodes");
-    let end = recovery.superblock.device_blocks - 1;
-    let visitor = Taken { free: &mut volume.free, end, blocks: 0, wrong: None };
+    let pool = recovery.pool();
+    let visitor = Taken { free: &mut volume.free, pool, blocks: 0, wrong: None };
     let (id, sums) = (recovery.superblock.identity(), recovery.superblock.sums);
     let mut walk = Walk { disk: &mut *recovery.disk, id, sums, visitor };
     for (slice, own) in volume.objects.slices() {
@@ -182,7 +334,7 @@ fn take_all(recovery: &mut Recovery<'_>, volume: &mut Vlfs) -> Result<(), Layout
 /// Takes blocks out of those that are free.
 struct Taken<'f> {
     free: &'f mut FreeMap,
-    end: u64,
+    pool: Range<u64>,
     blocks: u64,
     wrong: Option<LayoutError>,
 }
@@ -190,7 +342,7 @@ struct Taken<'f> {
 impl Visitor for Taken<'_> {
     fn meets(&mut self, _: Block, entry: Entry) -> bool {
         self.blocks += 1;
-        match take(self.free, self.end, entry.place()) {
+        match take(self.free, &self.pool, entry.place()) {
             Ok(()) => true,
             Err(error) => {
                 self.wrong.get_or_insert(error);
@@ -247,11 +399,13 @@ impl Rebuilt for Vlfs {
         let content = &self.objects.slice_mut(root).content;
         let block = encode_map(self.id, place, &header, content);
         disk.write(u64::from(place), Data::bytes(block))?;
-        self.free.release(appended[0].superseded);
+        match self.checkpoints.keeps() {
+            true => self.checkpoints.keep(found.next_commit, appended[0].superseded),
+            false => self.free.release(appended[0].superseded),
+        }
+        self.checkpoints.map_written(1);
         self.commits.restore(found.next_commit, found.next_commit + 1, found.next_commit);
         self.last_with_changes = found.next_commit;
         Ok(())
     }
 }
-
-const _: () = assert!(FIXED_BLOCKS == POOL_START + 1);

@@ -21,6 +21,7 @@ use crate::eager::Mapped as _;
 use bytes::Bytes;
 use seekless_engine::checksum::Identity;
 use seekless_engine::io::IoError;
+use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::units::BLOCK_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,9 +154,14 @@ fn plan_object(
         later: Changes::default(),
         takes,
     };
+    let twice = planted(PlantedBug::PatchTwice) && !changes.placed.is_empty();
+    let cuts = if twice { changes.cuts.clone() } else { Vec::new() };
     draft.cut(changes.cuts)?;
     draft.place(changes.placed)?;
     draft.edit(objects, changes.edits)?;
+    if twice && draft.later.cuts.is_empty() {
+        draft.later.cuts = cuts;
+    }
     let Draft { pointers, fresh, edited, later, takes, .. } = draft;
     let pointers = pointers.changed();
     Ok(takes.then_some(Object { object, pointers, fresh, edited, later }))
@@ -277,7 +283,9 @@ impl Draft<'_, '_> {
                     self.later.placed.insert(within, one);
                     continue;
                 }
-                self.pointers.place(within, one.entry)?;
+                if taken > 0 || !planted(PlantedBug::PatchForgotten) {
+                    self.pointers.place(within, one.entry)?;
+                }
                 self.fresh.extend(one.fresh.then_some(one.entry));
                 taken += 1;
                 self.budget.bytes += SUM_BYTES;

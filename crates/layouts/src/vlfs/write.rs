@@ -28,6 +28,9 @@ const _: () = assert!(RUN_HEAD + SUM_BYTES <= NAMED_BYTES as usize);
 const _: () = assert!(CUT_BYTES <= NAMED_BYTES as usize);
 const _: () = assert!(EDIT_HEAD < patch_cost(1) as usize);
 
+/// Bytes of the patches of a slice that objects leave to others, if they cannot be spilled.
+const ROOM_OF_OTHERS: usize = PATCH_ROOM / 2;
+
 /// Free blocks that only map blocks may take, for slices whose pointers have to be given out again.
 pub(super) const LAST_RESERVE: u64 = 8;
 
@@ -234,7 +237,10 @@ impl Vlfs {
         if takes.iter().any(|&(_, bytes)| bytes > FRESH_ROOM) {
             return Ready::Fails(IoError::NoSpace);
         }
-        if let Some(error) = self.is_of_lost(work) {
+        let is_short = |&(slice, bytes): &(u32, usize)| !self.fits(slice, bytes + ROOM_OF_OTHERS);
+        if let Some(error) = self.is_of_lost(work)
+            && takes.iter().any(is_short)
+        {
             return Ready::Fails(error);
         }
         let in_flight = self.writes.iter().map(|one| one.takes.len()).sum::<usize>();
@@ -543,7 +549,7 @@ impl Vlfs {
             }
         };
         self.changed(slice, cx);
-        superseded.iter().for_each(|old| self.commits.supersede(old.place()));
+        superseded.iter().for_each(|old| self.supersede(old.place()));
     }
 
     /// A slice has changed: the next commit has a map block of it.

@@ -47,6 +47,7 @@ pub(super) fn format(disk: &mut dyn Disk, options: &FormatOptions) -> Result<(),
 /// The form of this layout: each entry is of a block of the volume.
 const FORM: Form = Form {
     slices,
+    pool_start: |_| POOL_START,
     written: |header, block| {
         let is_changed = |index: usize| header.changed[index / 64] & (1 << (index % 64)) != 0;
         let changed = entries(block).enumerate().filter(|(index, _)| is_changed(*index));

@@ -9,10 +9,12 @@
 use seekless_engine::data::Data;
 use seekless_engine::io::{Breakdown, Done, Extent, Io, IoError, Op, Tag};
 use seekless_engine::layer::{Cx, Layer, Limits, Port, Status, Transactions};
+use seekless_engine::options::Options;
+use seekless_engine::rng::Rng;
 use seekless_engine::transaction::Transaction;
 use seekless_engine::units::{BlockNr, Time};
-use seekless_layouts::vlfs::Vlfs;
 use seekless_layouts::vlfs::address::{SLICE_OBJECTS, address};
+use seekless_layouts::vlfs::{Vlfs, WALK_BELOW};
 use std::collections::BTreeMap;
 
 /// Blocks of an object.
@@ -59,6 +61,21 @@ pub fn addresses() -> u64 {
 /// Blocks of a row on a device of so many: few enough that it never fills.
 pub fn blocks_on(device: u64) -> u64 {
     (device / 3).min(MOST_BLOCKS)
+}
+
+/// Whether a mount of an epoch has checkpoints or walks all inodes. Both come in turn on the same
+/// volume. Of a stream of its own.
+pub fn walk_below(seed: u64) -> u64 {
+    if Rng::stream(seed, "checkpoints").chance(0.7) { 0 } else { u64::MAX }
+}
+
+/// The options of a mount. That of a crash state comes without: whether it has checkpoints is then
+/// a matter of the volume.
+pub fn options(options: &Options, id: u128) -> Options {
+    match options.names().any(|name| name == WALK_BELOW.name) {
+        true => options.clone(),
+        false => options.clone().with(&WALK_BELOW, walk_below(id as u64)),
+    }
 }
 
 impl Rows {

@@ -32,7 +32,7 @@ use seekless_layouts::lfs::{
     CLEANING, Cleaning, HOT_PERCENT, INTERVAL, PARTIAL, Partial, VICTIMS, Victims,
 };
 use seekless_layouts::loge::options::{CLUSTERS, SORT};
-use seekless_layouts::vlfs::Vlfs;
+use seekless_layouts::vlfs::{Vlfs, WALK_BELOW};
 use seekless_layouts::vlog::{COMPACTION, Compaction, FILL_PERCENT};
 use std::collections::BTreeSet;
 
@@ -220,7 +220,9 @@ fn mount_objects(
     let superblock = Superblock::read(disk, &Ok)?;
     let blocks = objects::blocks_on(superblock.device_blocks);
     let mut steps = RecoverySteps::new(None);
-    let drive = Vlfs::mount(disk, &superblock, options, &mut steps)?;
+    let chosen = objects::options(&options.options, superblock.id);
+    let options = MountOptions { options: chosen, ..*options };
+    let drive = Vlfs::mount(disk, &superblock, &options, &mut steps)?;
     let layer = Box::new(Rows::new(drive, blocks));
     Ok(MountedBlocks { layer, array: None, blocks_read: steps.finish().blocks_read })
 }
@@ -281,8 +283,10 @@ impl Subject for BlockSubject {
         // A stream of its own: what is drawn for other layouts stays as it was.
         let mut idling = Rng::stream(seed, "idling");
         let logical_disk = self.logical_disk(seed);
+        let walk_below = objects::walk_below(seed);
         self.caching(rng)
             .onto(logical_disk)
+            .with(&WALK_BELOW, walk_below)
             .with(&COMPACTION, Some(compaction))
             .with(&FILL_PERCENT, fill_percent)
             .with(&CLEANING, self.cleaning(rng))

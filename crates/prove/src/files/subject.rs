@@ -10,6 +10,7 @@ use super::tree::{Attrs, Tree};
 use super::volume::FileVolume;
 use super::workload::{self, Profile};
 use super::world::World;
+use crate::block::objects::walk_below;
 use crate::machine::DeviceKind;
 use crate::subject::{Case, Disks, Recovery, Subject};
 use crate::violation::Wrong;
@@ -37,6 +38,7 @@ use seekless_fs::block::plain::Plain;
 use seekless_fs::core::{CoreOptions, Ordering, WriteUnit};
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::{DataMode, JournalOptions};
+use seekless_layouts::vlfs::WALK_BELOW;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -180,6 +182,13 @@ fn mkfs_options(kind: Kind, shape: &Shape, log: Option<PolicyKind>) -> MkfsOptio
             .map(|_| LOG / BLOCK_BYTES as u64),
         ..defaults
     }
+}
+
+/// What the mount of a drive is told. That of a crash state has checkpoints.
+fn drive_options(options: &Options) -> Options {
+    let is_chosen = options.names().any(|name| name == WALK_BELOW.name);
+    let below = if is_chosen { options.get(&WALK_BELOW) } else { 0 };
+    Options::default().with(&WALK_BELOW, below)
 }
 
 /// A new file system on a drive of its own, over so many blocks.
@@ -380,7 +389,8 @@ impl FileSubject {
         let chosen = formats::MountOptions { core, policy: self.policy, journal, now: 1 };
         let cannot = |error: FsError| error.to_string();
         if self.kind.needs_objects {
-            let drive = MountOptions { options: Options::default(), ..*options };
+            let chosen_below = drive_options(&options.options);
+            let drive = MountOptions { options: chosen_below, ..*options };
             let drive = seekless_layouts::mount(&mut disk, &drive);
             let (drive, ..) = drive.map_err(|error| error.to_string())?;
             let mount = |disk: &mut dyn Disk| (self.kind.mount)(disk, &chosen);
@@ -486,6 +496,10 @@ impl Subject for FileSubject {
             ..CoreOptions::default()
         };
         let options = Options::default().with(&CORE, core);
+        let options = match self.kind.needs_objects {
+            true => options.with(&WALK_BELOW, walk_below(seed)),
+            false => options,
+        };
         match self.policy.is_one_point() {
             true => options.with(&JOURNAL, journal(rng)),
             false => options,

@@ -15,7 +15,8 @@ const RAID5: &str = "inplace on RAID-5 of 3";
 /// Subject, bug, seed, and states until that seed finds the bug. A bug is listed if seed 1 needs
 /// more than 20,000 states. The seed is the cheapest of the three in `docs/proof.md`: some bugs
 /// show only in rare interleavings, which another seed reaches up to 30 times sooner.
-const CHEAP: [(&str, PlantedBug, u64, u64); 7] = [
+const CHEAP: [(&str, PlantedBug, u64, u64); 8] = [
+    ("vlog, objects", PlantedBug::CheckpointEarly, 3, 736),
     ("vlog", PlantedBug::CompactorFreesEarly, 3, 6_426),
     ("vlog", PlantedBug::RefusedPlaceNamed, 3, 4_371),
     ("loge", PlantedBug::CrcSums, 1, 54_298),
@@ -37,7 +38,8 @@ pub fn planted() -> Vec<(BlockSubject, PlantedBug)> {
     let striped = BlockSubject::Array { level: Level::Raid0, members: 2, kind: Kind::LFS };
     let arrays = arrays.into_iter().chain(PlantedBug::STRIPED.map(|bug| (striped, bug)));
     let apart = PlantedBug::APART.map(|bug| (BlockSubject::Attached, bug));
-    Kind::ALL.into_iter().flat_map(of).chain(apart).chain(arrays).collect()
+    let drive = PlantedBug::DRIVE.map(|bug| (BlockSubject::Objects, bug));
+    Kind::ALL.into_iter().flat_map(of).chain(apart).chain(arrays).chain(drive).collect()
 }
 
 fn known(subject: BlockSubject, bug: PlantedBug) -> Option<Known> {

@@ -14,7 +14,7 @@ fn faulty(volatile: bool, cells: Cells, model: Model) -> (Drive, Control) {
     let device = if volatile { Ram::volatile(boxed) } else { Ram::new(boxed) };
     let (device, control) = Faults::new(Box::new(device), Plan::default(), 1);
     let node = Node::new(Box::new(volume), vec![Box::new(device)], 1);
-    (Drive { medium, node, now: 0, model, path, chosen: Options::default() }, control)
+    (Drive { medium, node, now: 0, model, path, chosen: choices(false) }, control)
 }
 
 /// Where the first inode block of slice 0 lies.
@@ -75,4 +75,34 @@ fn unreadable_inodes_fail_their_objects_only() {
         let mut again = drive.again_as_it_is(volatile);
         again.verify(&[]);
     }
+}
+
+/// One write in turn is refused, of data or of a map block, and its place from then on.
+#[test]
+fn what_a_medium_refuses_goes_elsewhere() {
+    let mut refused = 0.0;
+    for turn in 1..40 {
+        let (cells, model) = used();
+        let (mut drive, control) = faulty(true, cells, model);
+        let plan = Plan { failing_write: Some(turn), failing_sticks: true, ..Plan::default() };
+        control.set(plan);
+        for version in 0..12 {
+            for object in [1, 17, 200] {
+                drive.write(address(object, version), 1, 500 + turn).expect("another place");
+            }
+            drive.flush();
+        }
+        refused += drive.stat("refused_blocks");
+        drive.verify(&[]);
+        let mut copy =
+            Drive::mount(CutMedium::new(drive.medium.contents()), true, drive.model.clone());
+        copy.verify(&[]);
+        copy.is_whole();
+        drive.node.finish(&mut drive.now);
+        assert_eq!(drive.node.layer.failed(), None);
+        let mut again = drive.again_as_it_is(true);
+        assert_eq!(again.path, MountPath::Tail);
+        again.verify(&[]);
+    }
+    assert!(refused > 30.0, "{refused} places");
 }

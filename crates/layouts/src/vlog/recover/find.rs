@@ -6,8 +6,8 @@ use crate::eager::Mapped;
 use crate::eager::freemap::FreeMap;
 use crate::shared::PAST_UNREADABLE;
 use crate::vlog::format::{
-    Changed, Entry, Header, MAP_MAGIC, POOL_START, TAIL_BLOCK, Tail, decode_header, live_mark,
-    looks_like_map, may_be_tail,
+    Changed, Entry, Header, MAP_MAGIC, TAIL_BLOCK, Tail, decode_header, live_mark, looks_like_map,
+    may_be_tail,
 };
 use crate::vlog::tree::SliceNr;
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use seekless_engine::planted::{PlantedBug, planted};
 use seekless_engine::superblock::Superblock;
 use seekless_engine::units::BLOCK_BYTES;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Range;
 
 /// Blocks read at once by a scan.
 const SCAN_BLOCKS: u64 = 256;
@@ -51,15 +52,21 @@ pub(crate) struct Recovered {
     /// and another one would call it durable, and all numbers below it, that of the doomed too.
     pub(super) marked: bool,
     /// Map blocks of commits that do not hold: to be erased, lest they be taken for valid later.
-    pub(super) doomed: Vec<u32>,
+    pub doomed: Vec<u32>,
     /// Blocks that another recovery, should this one be interrupted, might need; in order.
-    pub(super) keep: Vec<u32>,
+    pub keep: Vec<u32>,
+    /// The map blocks that `keep` was made from.
+    pub needed: Vec<Found>,
+    /// After a scan: all map blocks of commits that hold, also superseded ones.
+    pub holding: Vec<Found>,
 }
 
 /// What map blocks say: all that is not the same in the layouts that keep a virtual log.
 pub(crate) struct Form {
     /// Slices of a volume of so many blocks.
     pub slices: fn(u64) -> u64,
+    /// The first block of the pool.
+    pub pool_start: fn(&Superblock) -> u64,
     /// Blocks that a map block says its commit has written.
     pub written: fn(&Header, &[u8]) -> Vec<Entry>,
     /// Adds the places that a map block of these bytes names, directly or through others.
@@ -73,9 +80,9 @@ pub(crate) struct Recovery<'d> {
     form: &'static Form,
     /// Blocks that begin as a map block and are none: torn by a power cut. A later write to one of
     /// them that is torn as well could make it whole.
-    pub(super) torn: Vec<u32>,
+    pub torn: Vec<u32>,
     /// Blocks that the scan could not read.
-    pub(super) unreadable: Vec<u32>,
+    pub unreadable: Vec<u32>,
     /// The tail record is wrong and was computed: another block of its stripe is wrong as well.
     is_tail_wrong: bool,
 }
@@ -129,6 +136,11 @@ impl Recovery<'_> {
         (self.form.slices)(self.superblock.blocks)
     }
 
+    /// Where map blocks and data lie.
+    pub fn pool(&self) -> Range<u64> {
+        (self.form.pool_start)(&self.superblock)..self.superblock.device_blocks - 1
+    }
+
     /// Finds the state of the volume, and how.
     ///
     /// # Errors
@@ -168,9 +180,8 @@ impl Recovery<'_> {
     }
 
     /// The whole map block at `place`, if there is one.
-    pub(super) fn read_map(&mut self, place: u32) -> Option<(Found, Data)> {
-        let end = self.superblock.device_blocks - 1;
-        if !(POOL_START..end).contains(&u64::from(place)) {
+    pub fn read_map(&mut self, place: u32) -> Option<(Found, Data)> {
+        if !self.pool().contains(&u64::from(place)) {
             return None;
         }
         self.steps.read(1);
@@ -236,9 +247,8 @@ impl Recovery<'_> {
     /// Finds every whole map block on the device.
     pub(super) fn find_all(&mut self) -> Result<Vec<Found>, LayoutError> {
         self.steps.begin("scan for map blocks");
-        let end = self.superblock.device_blocks - 1;
+        let Range { start: mut at, end } = self.pool();
         let mut all = Vec::new();
-        let mut at = POOL_START;
         while let Some(start) = self.disk.next_data(at).filter(|&start| start < end) {
             let count = SCAN_BLOCKS.min(end - start);
             let (volume, slices) = (self.superblock, self.slices());
@@ -299,7 +309,8 @@ impl Recovery<'_> {
         let before = newest(all.iter().filter(|found| found.header.commit <= durable));
         let after = all.iter().filter(|found| found.header.commit > durable).cloned();
         self.steps.begin("list blocks still needed");
-        recovered.keep = self.needed(before.into_iter().chain(after));
+        recovered.needed = before.into_iter().chain(after).collect();
+        recovered.keep = self.named(&recovered.needed);
         self.steps.count(recovered.keep.len() as u64, "blocks");
         Ok(recovered)
     }
@@ -341,6 +352,7 @@ impl Recovery<'_> {
         recovered.next_commit = used().map(|f| f.header.commit).max().unwrap_or(0) + 1;
         recovered.next_sequence = used().map(|f| f.header.sequence).max().unwrap_or(0) + 1;
         recovered.live = newest(all.iter().filter(|found| holds(found)));
+        recovered.holding = all.iter().filter(|found| holds(found)).cloned().collect();
         recovered.doomed = all.iter().filter(|found| !holds(found)).map(|f| f.place).collect();
         let last = all.iter().find(|found| found.header.commit == recovered.last);
         recovered.marked = last.is_some_and(|Found { header, .. }| {
@@ -374,8 +386,7 @@ impl Recovery<'_> {
     }
 
     fn entry_holds(&mut self, entry: Entry) -> bool {
-        let end = self.superblock.device_blocks - 1;
-        if !(POOL_START..end).contains(&u64::from(entry.place())) {
+        if !self.pool().contains(&u64::from(entry.place())) {
             return false;
         }
         self.steps.read(1);
@@ -443,8 +454,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// All blocks that the given map blocks occupy and name.
-    fn needed(&mut self, found: impl Iterator<Item = Found>) -> Vec<u32> {
+    /// All blocks that the given map blocks occupy and name, in order.
+    fn named(&mut self, found: &[Found]) -> Vec<u32> {
         let mut keep = Vec::new();
         for one in found {
             keep.push(one.place);

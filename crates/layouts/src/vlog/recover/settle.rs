@@ -2,7 +2,7 @@
 
 use super::find::{Recovered, Recovery, damaged};
 use crate::eager::freemap::FreeMap;
-use crate::vlog::format::{POOL_START, TAIL_BLOCK};
+use crate::vlog::format::TAIL_BLOCK;
 use crate::vlog::tree::SliceNr;
 use seekless_engine::data::Data;
 use seekless_engine::disk::Disk;
@@ -84,8 +84,7 @@ impl Recovery<'_> {
 
     /// A free block that no other recovery needs.
     fn place_of_marker(&self, free: &FreeMap, found: &Recovered) -> Result<u32, LayoutError> {
-        let end = self.superblock.device_blocks - 1;
-        let mut candidates = (POOL_START..end).map(|place| place as u32);
+        let mut candidates = self.pool().map(|place| place as u32);
         let place = candidates.find(|&place| {
             free.is_free(u64::from(place))
                 && Edge::VlogKeptForAnother.allows(found.keep.binary_search(&place).is_err())
