@@ -59,6 +59,8 @@ pub enum Command {
     Model(commands::model::Args),
     /// Cut the power at every step and check what recovery finds.
     Prove(commands::prove::Args),
+    /// Add up the reports of the shards of `prove`.
+    Merge(commands::merge::Args),
     /// Crash-test software: record what it writes, and check every crash.
     CrashTest(commands::crash_test::Args),
     /// Say how processes that serve are.

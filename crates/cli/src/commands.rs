@@ -19,6 +19,7 @@ pub mod fsck;
 pub mod info;
 pub mod layouts;
 pub mod man;
+pub mod merge;
 pub mod mkfs;
 pub mod model;
 pub mod mount;
@@ -66,6 +67,7 @@ pub fn run(command: Command, given: &Given) -> Outcome {
         Command::Reproduce(args) => reproduce::run(&args, out),
         Command::Model(args) => model::run(&args, out),
         Command::Prove(args) => prove::run(&args, out),
+        Command::Merge(args) => merge::run(&args, out),
         Command::Record(args) => record::run(&args, out),
         Command::Ack(args) => ack::run(&args),
         Command::ReplayCrashes(args) => replay_crashes::run(&args, out),

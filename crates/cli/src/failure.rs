@@ -57,7 +57,7 @@ Exit codes:
   5  the backing store failed while the volume was served
   6  a command of yours failed for its own reasons, or cannot be trusted
   7  the machine lacks what the command needs
-  8  a crash test found nothing bad, but its time ended before all states were tried";
+  8  nothing bad was found, but not everything was tried (`crash-test`, `merge`)";
 
 /// Why a command failed.
 #[derive(Debug)]

@@ -67,6 +67,8 @@ pub struct ProveOptions<S = BlockSubject> {
     pub states: u64,
     /// Start with this case.
     pub from: u64,
+    /// So many cases at most.
+    pub runs: Option<u64>,
     /// Run only this case.
     pub case: Option<u64>,
     /// Run only these of its operations, and try more states at each event.
@@ -92,6 +94,7 @@ impl<S: Subject> ProveOptions<S> {
             seed: 1,
             states: 10_000,
             from: 0,
+            runs: None,
             case: None,
             keep: None,
             stop_at_first: false,

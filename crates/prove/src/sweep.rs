@@ -53,7 +53,10 @@ impl<'o, S: Subject> Sweep<'o, S> {
         let all = options.subject.cases().unwrap_or(u64::MAX);
         let (next, end) = match options.case {
             Some(case) => (case, all.min(case.saturating_add(1))),
-            None => (options.from, all),
+            None => {
+                let runs = options.runs.unwrap_or(u64::MAX);
+                (options.from, all.min(options.from.saturating_add(runs)))
+            }
         };
         Sweep { options, report: ProveReport::new(options), next, end }
     }

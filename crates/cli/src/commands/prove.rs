@@ -14,6 +14,7 @@ use planted::Plant;
 use planted::Planted;
 use saved::Saveable;
 use seekless_arrays::Level;
+use seekless_crashtest::sweep::Shard;
 use seekless_fs::policy::PolicyKind;
 use seekless_fs::policy::journal::DataMode;
 use seekless_layouts::Kind;
@@ -23,6 +24,7 @@ use seekless_prove::{BlockSubject, Keep, LogSubject, ProveOptions, ProveReport, 
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Arguments of `seekless prove`.
@@ -43,6 +45,7 @@ Examples:
   seekless prove --fs log                  # the log as a service
   seekless prove --fs ffs --trust-completions --device keeps    # without flushes
   seekless prove --fs ffs --ace 3 --from 5000      # a sample of those of three, from a later run on
+  seekless prove --layout vlog --runs 1000 --shard 2/8 --json >2.json    # on eight machines
   seekless prove --replay failure.json
   seekless prove --list                    # everything that `cargo xtask sweep` proves
 
@@ -109,6 +112,13 @@ pub struct Args {
     /// Start with this run.
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["case", "replay"])]
     from: u64,
+    /// So many runs, in place of a number of crash states.
+    #[arg(long, value_name = "N", conflicts_with_all = ["case", "replay", "states"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    runs: Option<u64>,
+    /// Of these runs only a share: part I of N. `seekless merge` adds the reports up.
+    #[arg(long, value_name = "I/N", requires = "runs")]
+    shard: Option<Shard>,
     /// Runs at a time; by default one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -156,7 +166,7 @@ impl Args {
     }
 
     fn states(&self) -> u64 {
-        let all = matches!(self.ace, Some(1 | 2));
+        let all = matches!(self.ace, Some(1 | 2)) || self.runs.is_some();
         self.states.unwrap_or(if all { u64::MAX } else { STATES })
     }
 
@@ -184,12 +194,26 @@ impl Args {
         }
     }
 
+    /// The runs that `--runs` asks for, and those of them that are this shard's: the first one, and
+    /// how many.
+    fn share(&self) -> Option<Share> {
+        let all = self.from..self.from.saturating_add(self.runs?);
+        let Shard { index, count } = self.shard.unwrap_or(Shard::WHOLE);
+        let runs = u128::from(all.end - all.start);
+        // No more than all runs.
+        let first = |index: u32| all.start + (runs * u128::from(index) / u128::from(count)) as u64;
+        let own = first(index - 1)..first(index);
+        Some(Share { all, own })
+    }
+
     /// What is tried of a subject.
     fn options<S: Subject>(&self, subject: S) -> ProveOptions<S> {
+        let own = self.share().map(|share| share.own);
         ProveOptions {
             subject,
             seed: self.seed,
-            from: self.from,
+            from: own.as_ref().map_or(self.from, |own| own.start),
+            runs: own.map(|own| own.end - own.start),
             case: self.case,
             keep: self.keep.clone(),
             states: self.states(),
@@ -208,6 +232,15 @@ impl Args {
         #[cfg(not(debug_assertions))]
         Plant
     }
+}
+
+/// Numbers of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Share {
+    /// Of all shards.
+    all: Range<u64>,
+    /// Of this one.
+    own: Range<u64>,
 }
 
 /// A subject.
@@ -337,7 +370,8 @@ fn run_one<S: Saveable>(args: &Args, options: ProveOptions<S>, out: &mut dyn Wri
     let run = |case| plant.with(|| Sweep::run(&options, case));
     let report = plant.with(|| parallel::sweep(&options, args.jobs(), &run, &mut shown));
     drop(progress);
-    print(&report, args.json, plant.reached(), out)?;
+    let (share, reached) = (args.share(), plant.reached());
+    print(&report, (args.json, share), reached, out)?;
     let first = report.violations.first();
     if let Some(file) = &args.save {
         let plant = plant.name();
@@ -351,9 +385,19 @@ fn run_one<S: Saveable>(args: &Args, options: ProveOptions<S>, out: &mut dyn Wri
 }
 
 /// Prints a report; `reached` says whether what ran came to the edge that was cut, if one was.
-fn print(report: &ProveReport, json: bool, reached: Option<bool>, out: &mut dyn Write) -> Outcome {
+fn print(
+    report: &ProveReport,
+    (json, share): (bool, Option<Share>),
+    reached: Option<bool>,
+    out: &mut dyn Write,
+) -> Outcome {
     if json {
         let mut value = as_json(report)?;
+        if let Some(Share { all, own }) = share {
+            value["runs"] = json!({
+                "from": own.start, "to": own.end, "all_from": all.start, "all_to": all.end,
+            });
+        }
         if let Some(reached) = reached {
             value["reached"] = json!(reached);
         }

@@ -31,6 +31,7 @@ mod load;
 mod log_apart;
 mod log_service;
 mod loge_tables;
+mod merge;
 mod minix;
 mod models;
 mod mount;

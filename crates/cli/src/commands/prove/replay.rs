@@ -28,7 +28,7 @@ pub fn one(file: &Path, args: &Args, out: &mut dyn Write) -> Outcome {
     name_the_file_of_a_panic();
     let saved = Saved::read(file)?;
     let report = again(&saved, file, args.planted())?;
-    super::print(&report, args.json, None, out)?;
+    super::print(&report, (args.json, None), None, out)?;
     if report.violations.is_empty() { Ok(()) } else { Err(Failure::said(Exit::Failed)) }
 }
 

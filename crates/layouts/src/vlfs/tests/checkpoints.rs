@@ -3,11 +3,6 @@
 use super::*;
 use crate::eager::Mapped as _;
 
-fn stat(drive: &Drive, name: &str) -> f64 {
-    let stats = drive.node.layer.status().stats();
-    stats.iter().find(|(one, _)| *one == name).expect("it counts").1
-}
-
 fn areas() -> Areas {
     Areas::new(slices(Vlfs::largest_volume(DEVICE)), DEVICE)
 }
