@@ -198,8 +198,7 @@ impl<P: Personality> Mounted<P> {
         assert!(pending.runs < MOST_RUNS, "{:?} stops again and again", pending.work);
         let mut tx = CoreTx::new(&mut self.core, pending.now);
         let outcome = self.format.perform(&mut tx, &self.handles, &pending);
-        if outcome.is_ok() && tx.lacks_log_room() {
-            // A read that notes its time.
+        if pending.work.notes_access() && outcome.is_ok() && tx.lacks_log_room() {
             tx.undo();
             self.format.roll_back();
             (pending.runs, pending.notes) = (0, true);

@@ -207,6 +207,12 @@ impl Work {
         }
     }
 
+    /// True if it reads, and may note the time of that.
+    pub(super) fn notes_access(&self) -> bool {
+        use Request::{List, Read, ReadLink};
+        matches!(self, Work::Request(Read { .. } | ReadLink { .. } | List { .. }))
+    }
+
     /// True if all it does is to make something durable.
     pub(super) fn is_sync(&self) -> bool {
         matches!(self, Work::Request(Request::Fsync { .. } | Request::Sync))
