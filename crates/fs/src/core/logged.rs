@@ -78,7 +78,8 @@ impl Core {
         let group =
             Group { edits, sectors, contents, changed_contents, changed_bytes, rules, time };
         let settle = policy.group(&group, at);
-        if self.policy.is_lost() {
+        // After that only reads run, and go on.
+        if self.policy.is_lost() && self.failed().is_none() {
             self.fail(IoError::NoSpace, Lost::Log);
             // The call fails: the log never comes so far.
             return Settle::Logged(Lsn(u64::MAX));

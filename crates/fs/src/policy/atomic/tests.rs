@@ -75,7 +75,7 @@ impl World {
     }
 
     /// An operation: fresh metadata in some blocks, and content in others that goes with it.
-    fn run(&mut self, blocks: &[u64], contents: &[Field]) {
+    fn run(&mut self, blocks: &[u64], contents: &[Field]) -> Settle {
         let mut tx = CoreTx::new(&mut self.core, 0);
         for &block in blocks {
             tx.fresh(block, PageKind::Directory, 0, 1024);
@@ -85,7 +85,7 @@ impl World {
             tx.fresh(field.block, PageKind::Data, at, length);
             tx.content(field, false);
         }
-        tx.commit(self.now);
+        tx.commit(self.now)
     }
 
     fn force(&mut self) {
@@ -170,6 +170,17 @@ fn a_transaction_goes_out_before_it_is_full() {
     world.turn(20);
     assert!(!world.core.lacks_log_room());
     assert_eq!(world.stat("transactions"), 1);
+}
+
+/// The operation that a transaction cannot hold fails the file system. Reads go on.
+#[test]
+fn what_only_reads_is_answered_where_the_log_was_lost() {
+    let mut world = World::new(true);
+    let too_many: Vec<u64> = (0..MOST + 2).collect();
+    assert!(too_many.len() as u64 > MOST);
+    assert!(matches!(world.run(&too_many, &[]), Settle::Logged(Lsn(u64::MAX))));
+    assert_eq!(world.core.failed(), Some(IoError::NoSpace));
+    assert!(matches!(world.run(&[], &[]), Settle::Now));
 }
 
 /// The end of a file that has moved twice: what lies between is in no transaction.
