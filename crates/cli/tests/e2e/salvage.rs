@@ -130,8 +130,10 @@ fn a_rebuilt_map_block_of_lfs_loses_nothing() {
     succeed(seekless().arg("fsck").arg(&image));
 }
 
-/// Copies what is left of an image and compares it; how many blocks there are.
+/// Copies what is left of an image and compares it; how many blocks there are. Each was written once,
+/// so an older version of one is zeros.
 fn copied(image: &Path, right: &[Vec<u8>], more: &[&str]) -> usize {
+    let may_be_stale = more.contains(&"--allow-stale");
     let dir = temp_dir();
     let copy = dir.path().join("copy.raw");
     let mut salvage = seekless();
@@ -145,8 +147,10 @@ fn copied(image: &Path, right: &[Vec<u8>], more: &[&str]) -> usize {
     for (from, count, _) in runs.iter().filter(|one| one.2 == "+") {
         for block in *from as usize / BLOCK..(from + count) as usize / BLOCK {
             let found = &copied[block * BLOCK..][..BLOCK];
-            assert!(found == &right[block][..], "{}: block {block}", image.display());
-            whole += 1;
+            let is_right = found == &right[block][..];
+            let is_older = may_be_stale && found.iter().all(|&byte| byte == 0);
+            assert!(is_right || is_older, "{}: block {block}", image.display());
+            whole += usize::from(is_right);
         }
     }
     whole
@@ -163,6 +167,10 @@ fn what_is_left_of_a_truncated_image_is_copied() {
         let right: Vec<Vec<u8>> = (0..4096).map(|block| pattern(block, BLOCK)).collect();
         for (block, bytes) in right.iter().enumerate() {
             client.write((block * BLOCK) as u64, bytes, false).expect("writes");
+            if block % 300 == 0 {
+                // So that older map blocks lack some of what they map.
+                client.flush().expect("flushes");
+            }
         }
         client.flush().expect("flushes");
         assert_eq!(server.stop().code(), 0);
