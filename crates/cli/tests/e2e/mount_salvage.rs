@@ -60,6 +60,8 @@ fn a_damaged_volume_is_mounted_for_what_is_left() {
         fs::write(mounted.path(&format!("file{file}")), content(file)).expect("there is room");
     }
     mounted.unmount();
+    // The process of the mount has ended: the image is as it left it.
+    disk.is_clean();
     let (mut struck, mut read, mut lost) = (0, 0, 0);
     damaged(&disk.image(), |at| {
         struck += 1;
