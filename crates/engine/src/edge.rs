@@ -195,6 +195,7 @@ edges! {
         LfsPartData: "a young part holds only with its data",
         LfsPlugData: "a young part holds only with its plugs",
         LfsJudgedFound: "a part that a mount has found is not missing",
+        VlfsCheckpointFlush: "the older checkpoint is given up when the newer one is durable",
         LfsCheckpointFlush: "a checkpoint counts when its record is durable",
         LfsFlush: "commits are durable when the device has been flushed",
         LfsFlushCoversCompleted: "a flush covers what was on the device when it began",

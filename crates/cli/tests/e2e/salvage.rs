@@ -130,8 +130,8 @@ fn a_rebuilt_map_block_of_lfs_loses_nothing() {
     succeed(seekless().arg("fsck").arg(&image));
 }
 
-/// Copies what is left of an image and compares it; how many blocks there are. Each was written once,
-/// so an older version of one is zeros.
+/// Copies what is left of an image and compares it; how many blocks there are. Each was written
+/// once, so an older version of one is zeros.
 fn copied(image: &Path, right: &[Vec<u8>], more: &[&str]) -> usize {
     let may_be_stale = more.contains(&"--allow-stale");
     let dir = temp_dir();

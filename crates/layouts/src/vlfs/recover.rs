@@ -320,13 +320,14 @@ fn take(free: &mut FreeMap, pool: &Range<u64>, place: u32) -> Result<(), LayoutE
 fn take_all(recovery: &mut Recovery<'_>, volume: &mut Vlfs) -> Result<(), LayoutError> {
     recovery.steps.begin("walk inodes");
     let pool = recovery.pool();
-    let visitor = Taken { free: &mut volume.free, pool, blocks: 0, wrong: None };
+    let visitor = Taken { free: &mut volume.free, pool, blocks: 0, read: 0, wrong: None };
     let (id, sums) = (recovery.superblock.identity(), recovery.superblock.sums);
     let mut walk = Walk { disk: &mut *recovery.disk, id, sums, visitor };
     for (slice, own) in volume.objects.slices() {
         walk.slice(slice, &own.content);
     }
-    let Taken { blocks, wrong, .. } = walk.visitor;
+    let Taken { blocks, read, wrong, .. } = walk.visitor;
+    recovery.steps.read(read);
     recovery.steps.count(blocks, "blocks in use");
     wrong.map_or(Ok(()), Err)
 }
@@ -336,14 +337,19 @@ struct Taken<'f> {
     free: &'f mut FreeMap,
     pool: Range<u64>,
     blocks: u64,
+    /// Of them, those that are read as they lead to others.
+    read: u64,
     wrong: Option<LayoutError>,
 }
 
 impl Visitor for Taken<'_> {
-    fn meets(&mut self, _: Block, entry: Entry) -> bool {
+    fn meets(&mut self, block: Block, entry: Entry) -> bool {
         self.blocks += 1;
         match take(self.free, &self.pool, entry.place()) {
-            Ok(()) => true,
+            Ok(()) => {
+                self.read += u64::from(!matches!(block, Block::Content(_)));
+                true
+            }
             Err(error) => {
                 self.wrong.get_or_insert(error);
                 false

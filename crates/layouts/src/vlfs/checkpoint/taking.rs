@@ -287,8 +287,7 @@ impl Vlfs {
         if taking.sent.is_none() && !waits {
             let first = self.checkpoints.areas.start(self.checkpoints.area) + taking.next;
             let io = match count {
-                // A checkpoint becomes durable as a commit does.
-                0 => Edge::CommitFlush.flush(CHECKPOINT),
+                0 => Edge::VlfsCheckpointFlush.flush(CHECKPOINT),
                 _ => Io::write(CHECKPOINT, first, data(self.blocks(&mut taking, count))),
             };
             cx.send(0, io.for_purpose(Purpose::Map));
